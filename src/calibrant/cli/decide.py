@@ -8,35 +8,21 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from calibrant import persistence
 from calibrant.cli import common
 from calibrant.cli.data import FileRows, Request, called, data_options, format_option, split_list, split_names
 from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
-from calibrant.decisions import (
-    CalibrationRows,
-    DecisionScores,
-    Policy,
-    Problem,
-    cost_curve_of_rows,
-    decide_rows,
-    decision_curve_of_rows,
-    evaluate_decided,
-    expected_loss,
-    net_benefit_of_rows,
-    risk_coverage_of_rows,
-)
 from calibrant.errors import InvalidInputError, InvalidScoreError
-from calibrant.fitted import Fitted
 from calibrant.phrases import bracketed, count, figure, quoted, shorten
-from calibrant.results import Score
-from calibrant.rows import Rows
-from calibrant.tables import check_numbers, open_rows, refuse_missing
-from calibrant.validation import check_choice, check_fraction, check_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from calibrant.decisions import CalibrationRows, DecisionScores, Problem
+    from calibrant.fitted import Fitted
+    from calibrant.numerics import FloatArray
+    from calibrant.results import Score
+    from calibrant.rows import Rows
 
 #: What gates call the net benefit at a threshold, before the threshold.
 _NET_BENEFIT = "net_benefit@"
@@ -96,6 +82,9 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds. net_benefit@0.2 is one too, of two classes.
     """
+    from calibrant.decisions import Policy, decide_rows, evaluate_decided
+    from calibrant.validation import check_fraction
+
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     problem, threshold, per = _problem(options)
     found, beside = _read(Request(**options), problem, per)
@@ -141,6 +130,11 @@ def promise_command(**options: Any) -> None:
     With --fitted-to the promise is corrected by what promises were off by on rows with outcomes, and its interval
     carries how sure that is. Without it the probabilities are taken for calibrated.
     """
+    from calibrant import persistence
+    from calibrant.decisions import Policy, expected_loss
+    from calibrant.fitted import Fitted
+    from calibrant.validation import check_choice
+
     as_json, about, level = options["as_json"], options["about"], options["level"]
     check_choice("about", about, _ABOUT)
     problem, threshold, per = _problem(options)
@@ -211,6 +205,8 @@ def curve_command(
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds. Metrics are net_benefit@P, area or aurc.
     """
+    from calibrant.validation import check_choice, check_fraction
+
     check_choice("kind", kind, _CURVES)
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     level = check_fraction("level", level)
@@ -231,9 +227,14 @@ def curve_command(
 
 
 def _curve(
-    kind: str, rows: Rows, grid: np.ndarray[Any, np.dtype[np.float64]], level: float
+    kind: str, rows: Rows, grid: FloatArray, level: float
 ) -> tuple[dict[str, Any], tuple[str, ...], list[tuple[str, ...]], dict[str, Score]]:
     """Return a curve as plain values, its table, and its scores."""
+    import numpy as np
+
+    from calibrant.decisions import cost_curve_of_rows, decision_curve_of_rows, risk_coverage_of_rows
+    from calibrant.results import Score
+
     share = f"{100 * level:g}% interval"
     lines: list[tuple[str, ...]] = []
     if kind == "risk":
@@ -269,6 +270,10 @@ def _curve(
 
 def _problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | None]:
     """Take what options say of the losses, and return the problem, its threshold, and the column of --per."""
+    from calibrant import persistence
+    from calibrant.decisions import Problem
+    from calibrant.validation import check_number
+
     costs, threshold, per = (options.pop(name) for name in ("costs", "threshold", "per"))
     given = {name: options.pop(name) for name in ("false_positive", "false_negative", "true_positive", "true_negative")}
     named = [name for name, value in given.items() if value is not None]
@@ -299,6 +304,8 @@ def _cost_columns(problem: Problem | None) -> list[str]:
 
 def _read(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
+    import numpy as np
+
     opened = request.open()
     if opened.is_large:
         raise InvalidInputError(
@@ -319,6 +326,8 @@ def _unlabelled(
     file: str, options: dict[str, Any], problem: Problem, calibrator: Fitted | None, per: str | None
 ) -> tuple[pa.Table, Any, list[str]]:
     """Read scores without labels, and what stands beside them."""
+    from calibrant.tables import check_numbers, open_rows, refuse_missing
+
     source = open_rows(file, format=options["format"])
     own = list(calibrator.score_names_ or ()) if calibrator is not None else []
     names = source.select(split_names(options["score"], source.names) or own or ["p"])
@@ -334,6 +343,9 @@ def _fit_rows(
     options: dict[str, Any], problem: Problem, calibrator: Fitted | None, names: Sequence[str]
 ) -> CalibrationRows:
     """Read the rows with outcomes that a promise is corrected by."""
+    from calibrant.decisions import CalibrationRows
+    from calibrant.tables import open_rows
+
     with_label = {**options, "score": tuple(names), "format": None, "cluster": None}
     table, scores, _ = _unlabelled(options["fitted_to"], with_label, problem, calibrator, None)
     source = open_rows(options["fitted_to"])
@@ -350,6 +362,8 @@ def _fit_rows(
 
 def _net_benefits(gates: Sequence[Gate], rows: Rows, level: float, evaluated_on: str) -> dict[str, Score]:
     """Measure the net benefits that gates name."""
+    from calibrant.decisions import net_benefit_of_rows
+
     found = {}
     for name in dict.fromkeys(gate.metric for gate in gates if gate.metric.startswith(_NET_BENEFIT)):
         _check_two(rows, name)
@@ -359,8 +373,10 @@ def _net_benefits(gates: Sequence[Gate], rows: Rows, level: float, evaluated_on:
     return found
 
 
-def _numbers(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _numbers(text: str) -> FloatArray:
     """Return thresholds that commas separate."""
+    import numpy as np
+
     try:
         values = np.array([float(part) for part in split_list(text)])
     except ValueError:
