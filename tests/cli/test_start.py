@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import get_args
 
 import pytest
 
-from calibrant import calibrators, forecasts, metrics, persistence, tables, training
+from calibrant import calibrators, forecasts, metrics, persistence, rank_preserving, tables, training
 from calibrant.cli import choices
 
 SLOW_TO_IMPORT = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "pandas", "sklearn", "narwhals", "rich")
 HELPED = (
     *("evaluate", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up", "runs"),
     *("forecast", "forecast fit", "forecast evaluate", "forecast apply", "forecast decide"),
+    "rank-preserve",
     *("decide", "decide evaluate", "decide promise", "decide curve"),
 )
 
@@ -28,6 +30,8 @@ def in_new_process(code, **env):
 def test_options_offer_what_there_is():
     assert sorted(choices.METHODS) == sorted(calibrators.CALIBRATORS)
     assert tuple(forecasts.RECALIBRATORS) == choices.RECALIBRATORS
+    assert get_args(rank_preserving.Method) == choices.RANK_METHODS
+    assert get_args(rank_preserving.Ties) == choices.TIES
     assert tables.FORMATS == choices.FORMATS
     assert persistence.DIALECTS == choices.DIALECTS
     assert persistence.FLOAT_TYPES == choices.FLOAT_TYPES

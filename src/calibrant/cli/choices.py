@@ -9,6 +9,8 @@ METHODS = (
 )
 #: The recalibrators of `calibrant.forecasts`.
 RECALIBRATORS = ("average", "distribution", "variance", "conformal", "threshold")
+#: Of `calibrant.rank_preserving`: the methods of `solve`, and what becomes of ties.
+RANK_METHODS, TIES = ("auto", "adaptive", "admm", "dykstra"), ("equal", "free")
 #: What `calibrant.tables` reads.
 FORMATS = ("parquet", "arrow", "csv", "tsv", "jsonl")
 #: What `calibrant.persistence` writes SQL for, and the types of an ONNX model.

@@ -5,15 +5,14 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from calibrant import persistence
 from calibrant.errors import DocumentError, InvalidInputError
-from calibrant.numerics import FloatArray
 from calibrant.phrases import listed
-from calibrant.rank_preserving import Margins
+
+if TYPE_CHECKING:
+    from calibrant.numerics import FloatArray
+    from calibrant.rank_preserving import Margins
 
 #: A total, or the ends of the interval that it has to lie in.
 Total: TypeAlias = float | tuple[float, float]
@@ -44,6 +43,8 @@ def read_margins(paths: Sequence[str], groups: Sequence[str]) -> tuple[dict[str,
 
 def _read_one(path: str, group: str | None) -> dict[str, Any]:
     """Return the total of each class, or that of each class by group, from one file."""
+    from calibrant import persistence
+
     if Path(path).suffix.lower() == ".csv":
         return _read_csv(path, group)
     is_grouped = group is not None
@@ -109,6 +110,8 @@ def _number(line: dict[str, Any], name: str, path: str, k: int) -> float:
 
 def count_labels(labels: Any, classes: list[str], by: Mapping[str, Any], weight: FloatArray | None) -> dict[str, Any]:
     """Return how often each class occurs among labels, by group and set of groups as `read_margins` does."""
+    import numpy as np
+
     named = np.array([str(label) for label in labels.to_pylist()], dtype=object)
     w = np.ones(named.size) if weight is None else weight
     missing = sorted(set(named.tolist()) - set(classes))
@@ -132,6 +135,8 @@ def as_targets(totals: dict[str, Any], tolerance: str | None, *, depth: int) -> 
 
     `depth` is 0 for totals of the classes, 1 for those by group, and 2 by set and group.
     """
+    from calibrant.rank_preserving import Margins
+
     if depth:
         return {name: as_targets(own, tolerance, depth=depth - 1) for name, own in totals.items()}
     has_ends = any(isinstance(value, tuple) for value in totals.values())
@@ -152,3 +157,10 @@ def as_targets(totals: dict[str, Any], tolerance: str | None, *, depth: int) -> 
     if text.endswith("%"):
         return Margins(totals, tolerance={name: 0.01 * number * value for name, value in totals.items()})
     return Margins(totals, tolerance=number)
+
+
+def has_room(targets: Any) -> bool:
+    """Say whether any of the totals, by group or not, has a tolerance."""
+    from calibrant.rank_preserving import Margins
+
+    return isinstance(targets, Margins) or (isinstance(targets, dict) and any(map(has_room, targets.values())))

@@ -8,36 +8,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
-import numpy as np
 
+from calibrant.cli import choices
 from calibrant.cli.common import echo, new_command, progress
 from calibrant.cli.data import called, check_output, format_option, split_names
-from calibrant.cli.margins_file import as_targets, count_labels, read_margins
+from calibrant.cli.margins_file import as_targets, count_labels, has_room, read_margins
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
-from calibrant.numerics import FloatArray, row_sum
 from calibrant.phrases import count, listed
-from calibrant.rank_preserving import (
-    EpsilonSlack,
-    LambdaPenalty,
-    Margins,
-    Method,
-    Nearly,
-    RankPreservingResult,
-    Ties,
-    diagnose,
-    rake,
-    solve,
-)
-from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
-from calibrant.validation import as_groups, as_probabilities, column_places
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_METHODS = (*get_args(Method), "raking", "isotonic-raking")
+    from calibrant.numerics import FloatArray
+    from calibrant.rank_preserving import Nearly, RankPreservingResult
+
+_METHODS = (*choices.RANK_METHODS, "raking", "isotonic-raking")
 #: What messages of the library call things, and what the command line does.
 _OPTIONS = {
     'Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".': (
@@ -66,12 +54,6 @@ _OPTIONS = {
     'ties="equal"': "--ties equal",
     'Leave method out, or pass "admm".': "Leave --method out.",
     "EpsilonSlack": "--nearly epsilon=",
-}
-#: What --nearly takes before its number.
-_NEARLY: dict[str, Callable[[float], Nearly]] = {
-    "epsilon": EpsilonSlack,
-    "lambda": LambdaPenalty,
-    "lambda-all": partial(LambdaPenalty, pairs="all"),
 }
 
 
@@ -105,7 +87,7 @@ _NEARLY: dict[str, Callable[[float], Nearly]] = {
 @click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
 @click.option("--method", type=click.Choice(_METHODS), default="auto", help="How to find the matrix.")
 @click.option(
-    "--ties", type=click.Choice(get_args(Ties)), default="equal", help="Whether rows with equal entries stay equal."
+    "--ties", type=click.Choice(choices.TIES), default="equal", help="Whether rows with equal entries stay equal."
 )
 @click.option(
     "--nearly", metavar="epsilon=E|lambda=L|lambda-all=L", help="How far, or at what price, an order may be broken."
@@ -147,6 +129,11 @@ def command(
     Margins far from the file's own flatten the columns: look at the line on spread. If only base rates have
     changed, calibrant.prior.prior_shift is the better tool.
     """
+    from calibrant.numerics import row_sum
+    from calibrant.rank_preserving import diagnose
+    from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
+    from calibrant.validation import as_groups, as_probabilities
+
     source = _check_source(margins, label, group)
     check_output(output, *margins)
     if file == "-":
@@ -212,6 +199,10 @@ def _solved(
     options: dict[str, Any],
 ) -> tuple[FloatArray, str, RankPreservingResult | None]:
     """Return the matrix, a line that says how it was found, and the solver's result if it was the solver's."""
+    import numpy as np
+
+    from calibrant.rank_preserving import rake, solve
+
     method = options["method"]
     common: dict[str, Any] = {
         "margin_kind": kind,
@@ -241,14 +232,9 @@ def _solved(
     line = f"{result.method}: {how} after {count(result.n_iter, 'iteration')}{parts}; gap {result.gap:.1e}"
     if options["nearly"] is not None:
         line += f"; order broken by {result.rank_residual:.2g} at most"
-    if _has_room(targets):
+    if has_room(targets):
         line += f"; {np.count_nonzero(result.binds):,} of {result.binds.size:,} totals bind"
     return _numbers(result.Q), line, result
-
-
-def _has_room(targets: Any) -> bool:
-    """Say whether any of the totals, by group or not, has a tolerance."""
-    return isinstance(targets, Margins) or (isinstance(targets, dict) and any(map(_has_room, targets.values())))
 
 
 def _check_source(margins: tuple[str, ...], label: str | None, group: tuple[str, ...]) -> str:
@@ -289,9 +275,16 @@ def _renamed(text: str) -> str:
 
 
 def _read_nearly(text: str) -> Nearly:
+    from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty
+
+    kinds: dict[str, Callable[[float], Nearly]] = {
+        "epsilon": EpsilonSlack,
+        "lambda": LambdaPenalty,
+        "lambda-all": partial(LambdaPenalty, pairs="all"),
+    }
     name, _, number = text.partition("=")
     try:
-        return _NEARLY[name](float(number))
+        return kinds[name](float(number))
     except (KeyError, ValueError):  # refusals of the library are ValueErrors too
         raise InvalidInputError(
             f"--nearly {text!r:.60} is none of epsilon=E, lambda=L and lambda-all=L with a number of at least 0. "
@@ -324,6 +317,8 @@ def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...]
             f"--score names {count(len(score), 'column')}, {listed(score)}, and {path} "
             f"{len(classes)} margins, {listed(classes)}. Name one column per margin."
         )
+    from calibrant.validation import column_places
+
     places = column_places(score, classes)
     if places is None:
         raise InvalidInputError(
@@ -334,6 +329,8 @@ def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...]
 
 
 def _numbers(matrix: pa.Table) -> FloatArray:
+    import numpy as np
+
     return np.column_stack([column.to_numpy() for column in matrix.columns])
 
 
