@@ -25,6 +25,7 @@ from calibrant.forecasts import (
     sharpness,
     threshold_calibration_error,
     threshold_calibration_errors,
+    weighted_interval_score,
 )
 
 TABLE = ((0.0, 4.0), (1.0, 0.0))
@@ -46,6 +47,7 @@ def test_figures_are_those_of_the_functions(scores):
         "log_score": log_score(forecast, y),
         "pinball_loss": pinball_loss(forecast, y),
         "interval_score": interval_score(forecast, y),
+        "weighted_interval_score": weighted_interval_score(forecast, y),
         "coverage": coverage(forecast, y),
         "sharpness": sharpness(forecast),
         "bias": float(np.mean(forecast.mean() - y)),

@@ -117,10 +117,11 @@ def coverage_by_level(
     >>> y = np.random.default_rng(0).normal(size=1000)
     >>> found = coverage_by_level(QuantileForecast([0.1, 0.5, 0.9], np.tile([-1.0, 0.0, 1.0], (1000, 1))), y)
     >>> print(found)
-    below@0.1 0.1670 [0.1452, 0.1914]
-    below@0.5 0.5340 [0.5030, 0.5647]
-    below@0.9 0.8510 [0.8276, 0.8717]
-    coverage@0.8 0.6840 [0.6545, 0.7121]
+    share    level   value          interval  width
+    below      10%  0.1670  [0.1452, 0.1914]    n/a
+    below      50%  0.5340  [0.5030, 0.5647]    n/a
+    below      90%  0.8510  [0.8276, 0.8717]    n/a
+    central    80%  0.6840  [0.6545, 0.7121]      2
     """
     level = check_fraction("level", level)
     rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
