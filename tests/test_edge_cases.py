@@ -73,7 +73,7 @@ ELSEWHERE = {
     "Chain": "fitted objects: tests/test_fitted.py",
     "DecisionScores": "what decisions.evaluate returns: tests/decisions/test_decision_evaluation.py",
     "DecisionCurveDisplay": "curves: tests/displays/test_decision_displays.py",
-    "Policy": "a problem: tests/decisions/test_policy.py",
+    "Policy": "a problem: tests/decisions/test_decision_policy.py",
     "Problem": "losses: tests/decisions/test_problem.py",
     "PromiseDisplay": "what decisions.evaluate returns: tests/displays/test_decision_displays.py",
     "RiskCoverageDisplay": "curves: tests/displays/test_decision_displays.py",
