@@ -148,10 +148,16 @@ class Rows:
         """Return the rows whose weight is above zero, with the groups and clusters that they show."""
         if self.weight is None or self.weight.all():
             return self
-        kept = self.take(self.weight > 0.0)
+        kept = self.part(self.weight > 0.0)
         groups = {name: labels.present() for name, labels in kept.groups.items()}
-        cluster = None if kept.cluster is None else np.unique(kept.cluster, return_inverse=True)[1]
-        return replace(kept, weight=as_weight(kept.weight, kept.n_rows), groups=groups, cluster=cluster)
+        return replace(kept, weight=as_weight(kept.weight, kept.n_rows), groups=groups)
+
+    def part(self, at: IntArray | BoolArray) -> Rows:
+        """Return some of the rows as rows of their own: as `take`, with the clusters that they show."""
+        kept = self.take(at)
+        if kept.cluster is None:
+            return kept
+        return replace(kept, cluster=np.unique(kept.cluster, return_inverse=True)[1])
 
     def take(self, at: IntArray | BoolArray) -> Rows:
         """Return some of the rows, by number or by a mask; all classes stay, also those that lose their rows."""

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependence import Units
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics import error_over_units, mean_over_units
+from calibrant.metrics import mean_over_units
 from calibrant.numerics import FloatArray
 from calibrant.results import Plain, Score
 from calibrant.rows import Rows, read_rows
@@ -217,9 +216,10 @@ def decision_curve_of_rows(rows: Rows, grid: FloatArray, *, level: float, label:
             ("all", everyone, 0.0),
             ("over_all", values - everyone, max(of_all - least, 0.0)),
         ):
-            mean, low, high, method = _mean(each, weight, units, level, floor)
-            for key, value in zip(_keys(name), (mean, low, high), strict=True):
+            found = mean_over_units(each, weight, units, level, least_variance=floor)
+            for key, value in zip(_keys(name), (found.value, found.low, found.high), strict=True):
                 columns.setdefault(key, []).append(value)
+        method = found.method
     arrays = {key: np.array(column) for key, column in columns.items()}
     base_rate = float(np.average(rows.positive, weights=weight))
     return DecisionCurve(grid, **arrays, base_rate=base_rate, level=level, n=rows.n_rows, method=method, label=label)
@@ -227,14 +227,6 @@ def decision_curve_of_rows(rows: Rows, grid: FloatArray, *, level: float, label:
 
 def _keys(name: str) -> tuple[str, str, str]:
     return (name, "low", "high") if name == "net_benefit" else (name, f"{name}_low", f"{name}_high")
-
-
-def _mean(
-    values: FloatArray, weight: FloatArray, units: tuple[Units, ...], level: float, least: float
-) -> tuple[float, float, float, str]:
-    mean = float(np.average(values, weights=weight))
-    found = error_over_units(values, weight, units, least_variance=least)
-    return mean, *found.error.ends(mean, level), found.method
 
 
 def _benefits(rows: Rows, threshold: float) -> tuple[FloatArray, float]:

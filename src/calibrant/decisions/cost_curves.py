@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.decisions.benefit import read_binary
 from calibrant.dependent_rows import units_of
-from calibrant.metrics import error_over_units
+from calibrant.metrics import mean_over_units
 from calibrant.numerics import FloatArray
 from calibrant.results import Plain
 from calibrant.rows import Rows
@@ -130,10 +130,8 @@ def cost_curve_of_rows(rows: Rows, x: FloatArray, *, level: float, label: str = 
     for i, (share, cut) in enumerate(zip(x.tolist(), threshold.tolist(), strict=True)):
         wrong = (rows.scores >= cut) != positive
         values = np.where(wrong, np.where(positive, share / rate, (1.0 - share) / (1.0 - rate)), 0.0)
-        mean = float(np.average(values, weights=weight))
-        error = error_over_units(values, weight, units)
-        found[:, i] = mean, *error.error.ends(mean, level)
-        method = error.method
+        mean = mean_over_units(values, weight, units, level)
+        found[:, i], method = (mean.value, mean.low, mean.high), mean.method
     misses, alarms = _rates(rows)
     best = np.min(x[:, None] * misses + (1.0 - x[:, None]) * alarms, axis=1)
     low = np.maximum(found[1], 0.0)

@@ -35,7 +35,7 @@ def ordering(decided: Decided) -> FloatArray:
     threshold = decided.policy.threshold
     if threshold is None:
         return decided.expected
-    score = decided.rows.scores if decided.rows.is_binary else decided.rows.scores[:, 1]
+    score = decided.positive_scores
     return np.column_stack((np.zeros(score.size), threshold - score))
 
 

@@ -48,6 +48,11 @@ class Decided:
         return self.rows.weights
 
     @property
+    def positive_scores(self) -> FloatArray:
+        """The probability of the positive of two classes, shape (n,)."""
+        return self.rows.scores if self.rows.is_binary else self.rows.scores[:, 1]
+
+    @property
     def promised_losses(self) -> FloatArray:
         """What the action that was taken was expected to lose, shape (n,)."""
         return of_taken(self.expected, self.taken)
@@ -71,11 +76,8 @@ class Decided:
 
     def take(self, at: npt.NDArray[Any]) -> Self:
         """Return some of the rows, by a mask, with the clusters that they show."""
-        rows = self.rows.take(at)
-        if rows.cluster is not None:
-            rows = replace(rows, cluster=np.unique(rows.cluster, return_inverse=True)[1])
         parts = {name: getattr(self, name)[at] for name in ("expected", "realised", "variance", "taken")}
-        return replace(self, rows=rows, per=None if self.per is None else self.per[at], **parts)
+        return replace(self, rows=self.rows.part(at), per=None if self.per is None else self.per[at], **parts)
 
     def units(self) -> tuple[Units, ...]:
         """Return what rows share, where they are not independent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -74,6 +75,8 @@ class Problem:
         All actions; of actions that cost the same the first is chosen.
     classes : tuple or None
         The sorted classes, where they are known.
+    losses : Losses
+        The losses of the actions that were given, without those that were added.
     table : ndarray of shape (A, K) or None
         The losses, where they are the same for all rows.
     capacity : dict
@@ -113,7 +116,7 @@ class Problem:
         for what, given, found in (("actions", actions, named), ("classes", classes, labels)):
             if given is not None and found is not None:
                 raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
-        self._own, names, self.classes = _named(own, named or actions, labels if labels is not None else classes)
+        self.losses, names, self.classes = _named(own, named or actions, labels if labels is not None else classes)
         self._extra: dict[str, float] = {}
         if do_nothing is not None and as_name(do_nothing, "do_nothing") not in names:
             self._extra[do_nothing] = 0.0
@@ -199,7 +202,7 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as plain data; only one whose losses are the same for all rows has such."""
-        table = self._own.table
+        table = self.losses.table
         if table is None:
             raise InvalidInputError("these losses differ from row to row. Only a table of losses can be written.")
         own = [name for name in self._names if name not in self._extra]
@@ -211,35 +214,30 @@ class Problem:
     @property
     def n_classes(self) -> int | None:
         """Number of classes; None where only the rows tell it."""
-        table = self._own.table
+        table = self.losses.table
         return len(self.classes) if self.classes is not None else None if table is None else table.shape[1]
 
     @property
     def needs_costs(self) -> bool:
         """Whether rows must come with `costs`."""
-        return self._own.needs_costs
+        return self.losses.needs_costs
 
     @property
     def cost_columns(self) -> list[str]:
         """Names of the columns of costs that losses are taken from."""
-        return self._own.columns if isinstance(self._own, ColumnLosses) else []
+        return self.losses.columns if isinstance(self.losses, ColumnLosses) else []
 
     @property
     def table(self) -> FloatArray | None:
         """The losses of all actions, shape (A, K); None where they differ from row to row."""
-        own = self._own.table
+        own = self.losses.table
         return None if own is None else self._with_extra(own)
-
-    @property
-    def losses(self) -> Losses:
-        """The losses of the actions that were given, without those that were added."""
-        return self._own
 
     @property
     def entries(self) -> list[list[float | str]]:
         """The losses of all actions as constants and names of columns, (A, K), where they are such."""
-        assert isinstance(self._own, ColumnLosses)  # noqa: S101
-        rest, n_classes = iter(self._own.entries), len(self._own.entries[0])
+        assert isinstance(self.losses, ColumnLosses)  # noqa: S101
+        rest, n_classes = iter(self.losses.entries), len(self.losses.entries[0])
         parts: list[list[float | str]] = [
             [self._extra[name]] * n_classes if name in self._extra else list(next(rest)) for name in self._names
         ]
@@ -271,7 +269,7 @@ class Problem:
 
     def loss_of_rows(self, n: int, costs: Any = None) -> FloatArray:
         """Return the losses of `n` rows, shape (A, K) where all rows have the same, else (n, A, K)."""
-        return self._with_extra(self._own.of(n, costs))
+        return self._with_extra(self.losses.of(n, costs))
 
     def expected_losses(self, probabilities: ArrayLike, *, costs: Any = None) -> FloatArray:
         """Return what each action is expected to lose in each row, shape (n, A).
@@ -354,9 +352,8 @@ class Problem:
         return np.stack([parts[a] for a in self._places], axis=-2)
 
     def _with_classes(self, classes: Sequence[Any], places: Sequence[int]) -> Problem:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._own, other.classes = self._own.by_class(places), tuple(classes)
+        other = copy(self)
+        other.losses, other.classes = self.losses.by_class(places), tuple(classes)
         return other
 
     def __repr__(self) -> str:

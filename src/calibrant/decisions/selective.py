@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidTypeError
-from calibrant.metrics import error_over_units
+from calibrant.metrics import error_over_units, mean_over_units
 from calibrant.numerics import FloatArray
 from calibrant.results import Plain, Score
 from calibrant.rows import Rows, read_rows
@@ -128,9 +128,8 @@ def risk_coverage_curve(
         variance = of_taken(decided.variance, decided.taken)
     else:
         rows = read_rows(probabilities, y, names=("probabilities", "y"), classes=classes, **known)
-        top = rows.top_label()
-        losses, sure, what = (~top.positive).astype(np.float64), top.scores, "error"
-        variance = sure * (1.0 - sure)
+        losses, variance, sure = _errors(rows)
+        what = "error"
         if isinstance(loss, str):
             if loss != "error":
                 raise InvalidTypeError(f"loss={loss!r} is no loss. Pass 'error', a Problem, or the loss of each row.")
@@ -144,9 +143,13 @@ def risk_coverage_curve(
 
 def risk_coverage_of_rows(rows: Rows, *, level: float) -> RiskCoverageCurve:
     """Measure the error rate over coverage of checked rows."""
+    return curve_of_losses(rows, *_errors(rows), "error", level=level)
+
+
+def _errors(rows: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return whether each row's most probable class is not its label, the variance of that, and the probability."""
     top = rows.top_label()
-    variance = top.scores * (1.0 - top.scores)
-    return curve_of_losses(rows, (~top.positive).astype(np.float64), variance, top.scores, "error", level=level)
+    return (~top.positive).astype(np.float64), top.scores * (1.0 - top.scores), top.scores
 
 
 def curve_of_losses(
@@ -206,14 +209,10 @@ def _first_of(last: Any) -> Any:
 
 
 def _interval(rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, level: float) -> tuple[float, float]:
-    part = rows.take(at)
-    if part.cluster is not None:
-        part = replace(part, cluster=np.unique(part.cluster, return_inverse=True)[1])
-    values, weight = losses[at], part.weights
-    mean = float(np.average(values, weights=weight))
-    least = float(np.average(variance[at], weights=weight))
-    low, high = error_over_units(values, weight, units_of(part), least_variance=least).error.ends(mean, level)
-    return max(low, float(losses.min())), min(high, float(losses.max()))
+    part = rows.part(at)
+    least = float(np.average(variance[at], weights=part.weights))
+    mean = mean_over_units(losses[at], part.weights, units_of(part), level, least_variance=least)
+    return max(mean.low, float(losses.min())), min(mean.high, float(losses.max()))
 
 
 def _n_rows(probabilities: ArrayLike) -> int:

@@ -14,7 +14,6 @@ from calibrant.decisions.outcomes import Decided, read_decided
 from calibrant.decisions.policy import Policy, as_policy
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError
-from calibrant.numerics import FloatArray
 from calibrant.readable import rows_as_columns
 from calibrant.results import Plain, Score
 from calibrant.validation import ArrayLike, as_generator, check_fraction
@@ -190,10 +189,6 @@ def _resamples(decided: Decided, rng: np.random.Generator) -> list[Decided]:
     return found
 
 
-def _score(decided: Decided) -> FloatArray:
-    return decided.rows.scores if decided.rows.is_binary else decided.rows.scores[:, 1]
-
-
 def _best(decided: Decided) -> float:
     """Return the threshold of least loss, in [0, 1]: half way between the rows on its two sides."""
     charge = float(best_charges(decided)[1])
@@ -203,4 +198,4 @@ def _best(decided: Decided) -> float:
 
 def _with_threshold(decided: Decided, threshold: float) -> Decided:
     policy = Policy(decided.policy.problem, threshold=threshold)
-    return replace(decided, policy=policy, taken=(_score(decided) >= threshold).astype(np.int64))
+    return replace(decided, policy=policy, taken=(decided.positive_scores >= threshold).astype(np.int64))
