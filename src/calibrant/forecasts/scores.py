@@ -16,7 +16,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import checked_interval_level
 from calibrant.forecasts.kinds import QuantileForecast, SampleForecast
 from calibrant.forecasts.points import LARGEST, as_numbers
-from calibrant.metrics import Estimate, rate_estimate
+from calibrant.metrics import NO_ERROR, Estimate, rate_estimate
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
@@ -158,7 +158,7 @@ def mean_estimate(
         found = units.error_of_mean(values, weight)
     effect = max((found.error / alone.error) ** 2, 1.0) if 0.0 < alone.error < math.inf else 1.0
     low, high = found.ends(value, level)
-    note = "" if math.isfinite(found.error) else "one row, cluster or block doesn't tell how much others would differ"
+    note = "" if math.isfinite(found.error) else NO_ERROR
     method = "Hall's t" if units is None else f"Hall's t ({units.words})"
     return Estimate(value, max(low, least), min(high, most), method, note, effect=effect)
 
