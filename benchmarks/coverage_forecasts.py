@@ -37,7 +37,7 @@ POPULATION = 400_000
 _CLUSTER = 20
 #: Share of the variance of errors and of predicted means that the rows of a cluster have in common.
 _COMMON = 0.3
-_RULE, _LOSS = ThresholdRule(0.2, 0.45), ThresholdLoss(0.2, ((0.0, 4.0), (1.0, 0.0)))
+_RULE, _LOSS = ThresholdRule(0.2, 0.45), ThresholdLoss(0.2, ((0.0, 4.0), (1.0, 0.0))).problem
 _THRESHOLDS = np.linspace(-7.0, 7.0, 141)
 
 

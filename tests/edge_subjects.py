@@ -340,14 +340,15 @@ def decided() -> Iterator[tuple[str, Subject]]:
 
     for k, problem in ((1, two), (3, three)):
         judged = of_rows(cb.decisions.evaluate, problem)
-        yield f"evaluate, decisions {k}", Subject(judged, names, "probability", k, anywhere)
+        of_decided = {**names, "score": "predictions"}
+        yield f"evaluate, decisions {k}", Subject(judged, of_decided, "probability", k, anywhere)
         risk = of_rows(cb.decisions.risk_coverage_curve)
         yield f"risk_coverage_curve, {k}", Subject(risk, names, "probability", k, anywhere)
 
         def promised(score: Any, weight: Any, problem: Any = problem) -> Any:
             return cb.decisions.expected_loss(score, problem, sample_weight=weight)
 
-        of_new = {"score": "probabilities", "weight": "sample_weight"}
+        of_new = {"score": "predictions", "weight": "sample_weight"}
         yield f"expected_loss, {k}", Subject(promised, of_new, "probability", k, anywhere)
     benefit = of_rows(cb.decisions.net_benefit, 0.25)
     yield "net_benefit", Subject(benefit, names, range=anywhere)
@@ -359,7 +360,7 @@ def decided() -> Iterator[tuple[str, Subject]]:
         found = cb.decisions.tune_threshold(label, score, two, sample_weight=weight)
         return [found.threshold, found.realised, found.cost_optimal, found.saved]
 
-    yield "tune_threshold", Subject(tuned, names, range=anywhere)
+    yield "tune_threshold", Subject(tuned, {**names, "score": "predictions"}, range=anywhere)
 
 
 def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:

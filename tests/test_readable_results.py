@@ -62,6 +62,7 @@ NO_RESULTS = {
     "RankPreservingCalibrator": "a calibrator",
     "CalibrationDisplay": "a display",
     "Run": "a folder",
+    "Decided": "checked rows",
     "Outcomes": "checked rows",
     "RowFigures": "an array per row",
     "Estimate": "what a Score is made of",
@@ -100,11 +101,6 @@ def _monitor() -> CalibrationMonitor:
     for day in range(3):
         watched.update(Y, P, name=f"day {day}", sample_weight=np.full(600, day + 1.0))
     return watched
-
-
-def _policy() -> Any:
-    loss = forecasts.ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
-    return forecasts.ThresholdPolicy(loss).fit(NORMAL).evaluate(NORMAL, NUMBERS)
 
 
 def _grouped_totals() -> Any:
@@ -154,7 +150,6 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "PitHistogram": lambda: forecasts.pit_histogram(NORMAL, NUMBERS),
     "LevelCurve": lambda: forecasts.level_curve(NORMAL, NUMBERS),
     "UniformityTest": lambda: forecasts.pit_test(NORMAL, NUMBERS),
-    "PolicyScores": _policy,
     "Window": lambda: _monitor().windows[0],
     "CalibrationMonitor": _monitor,
     "Shares": lambda: prior.class_rates(["no"] * 90 + ["yes"] * 10),

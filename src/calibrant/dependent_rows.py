@@ -248,10 +248,15 @@ def design_effect(rows: Rows) -> float:
     return float(DesignEffects.of_sums(sums).of_sums_of_means(sums).max())
 
 
-def units_of(rows: Rows) -> tuple[Units, ...]:
-    """Return the clusters of rows, and the blocks of their times, as far as they were declared."""
+def units_of(rows: Rows, values: FloatArray | None = None) -> tuple[Units, ...]:
+    """Return the clusters of rows, and the blocks of their times, as far as they were declared.
+
+    Of times without ends of labels, the `values` whose mean is estimated tell how long blocks are.
+    """
     declared = (Dependence(cluster=rows.cluster), Dependence(time=rows.time, label_end=rows.label_end))
-    return tuple(found for each in declared if (found := each.units()) is not None)
+    weight = rows.weights
+    series = () if values is None else (weight * (values - np.average(values, weights=weight)),)
+    return tuple(found for each in declared if (found := each.units(*series)) is not None)
 
 
 def effects_in_groups(rows: Rows, codes: IntArray, n_groups: int, influence: FloatArray) -> FloatArray:

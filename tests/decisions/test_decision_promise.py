@@ -141,7 +141,7 @@ class Unfitted:
         ({"fitted_to": ([0.1, 2.0], [0, 1])}, CalibrantError, "the scores of fitted_to row 1: 2.0"),
         ({"about": "past"}, CalibrantError, "'past'"),
         ({"n_folds": 1}, InvalidInputError, "n_folds=1"),
-        ({"time": [1, 2, 3]}, InvalidInputError, "go together"),
+        ({"label_end": [1, 2, 3]}, InvalidInputError, "needs time"),
         ({"sample_weight": [0.0, 0.0, 0.0]}, CalibrantError, "sample_weight is zero"),
     ],
 )

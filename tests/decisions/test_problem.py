@@ -152,7 +152,7 @@ def test_classes_of_a_file_are_matched_to_labels_as_text() -> None:
         (
             lambda: Problem({"a": {0: np.ones(3), 1: 0.0}, "b": {0: 0.0, 1: 1.0}}).expected_losses([0.5]),
             ShapeError,
-            "losses has 3 rows and probabilities has 1",
+            "losses has 3 rows and predictions has 1",
         ),
     ],
 )

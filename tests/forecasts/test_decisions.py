@@ -23,8 +23,8 @@ FORECAST, Y = right(30)
 FROST = ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
 
 
-def one_loss(decision, y):
-    return float(y[decision].sum())
+def half_loss(decision, y):
+    return y[: y.size // 2]
 
 
 def undefined(decision, y):
@@ -99,12 +99,12 @@ def test_table_is_of_the_event_at_the_rules_own_threshold():
         (lambda: reliability_gap(FORECAST, Y, (0.0, 0.5), [1.0, 2.0]), ShapeError, r"table has shape \(2,\)"),
         (lambda: ThresholdLoss(0.0, ((1.0, np.inf), (0.0, 0.0))), InvalidInputError, "is not finite"),
         (lambda: ThresholdLoss(0.0, "cost"), InvalidTypeError, "table='cost' holds no numbers"),
-        (lambda: decision_loss(FORECAST, Y, (0, 0.5), one_loss), ShapeError, r"loss gives shape \(\)"),
-        (lambda: decision_loss(FORECAST, Y, (0, 9e-9), undefined), InvalidInputError, "loss row 0: nan"),
+        (lambda: decision_loss(FORECAST, Y, (0, 0.5), half_loss), ShapeError, r"losses gives shape \(15,\)"),
+        (lambda: decision_loss(FORECAST, Y, (0, 9e-9), undefined), InvalidInputError, "row 0, action 'yes': nan"),
         (lambda: ThresholdPolicy([[1.0]]).fit(FORECAST), InvalidTypeError, r"loss is a list. Pass a ThresholdLoss"),
         (lambda: ThresholdPolicy(FROST).decide(FORECAST), NotFittedError, r"Call fit\(forecast\) first"),
         (lambda: CostPolicy([[1.0, 0.0]]), ShapeError, "Pass a row per decision, at least two"),
-        (lambda: CostPolicy(np.eye(3)).decide([0.5]), ShapeError, "y_prob is of 2 classes and costs of 3"),
+        (lambda: CostPolicy(np.eye(3)).decide([0.5]), ShapeError, "is of 2 classes, and the losses of 3"),
     ],
 )  # fmt: skip
 def test_refusals_name_what_is_wrong(make, error, text):

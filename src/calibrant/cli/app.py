@@ -24,7 +24,7 @@ COMMANDS = {
     "evaluate": "Measure how good the probabilities in a file are.",
     "compare": "Rank the methods of calibration on a file, out of fold.",
     "audit": "List the groups of rows whose probabilities are furthest off.",
-    "decide": "Promise and check what decisions on probabilities cost.",
+    "decide": "Promise and check what decisions on probabilities or forecasts cost.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",
     "rank-preserve": "Give the columns their totals, and keep their order.",

@@ -1,16 +1,28 @@
-"""calibrant decide: what decisions on the probabilities in a file cost, promised before and checked after."""
+"""calibrant decide: what decisions on the probabilities or forecasts in a file cost, promised and checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from calibrant.cli import common
 from calibrant.cli.data import FileRows, Request, called, data_options, format_option, split_list, split_names
+from calibrant.cli.decide_experiment import experiment_command
+from calibrant.cli.decide_forecasts import (
+    FORECAST_OPTIONS,
+    ForecastRequest,
+    costs_of,
+    fitted_rows,
+    forecast_request,
+    labelled,
+    load_recalibrator,
+    rows_above,
+    unlabelled,
+)
 from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.phrases import bracketed, count, figure, quoted, shorten
@@ -18,7 +30,7 @@ from calibrant.phrases import bracketed, count, figure, quoted, shorten
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from calibrant.decisions import CalibrationRows, DecisionScores, Problem
+    from calibrant.decisions import CalibrationRows, Decided, DecisionScores, Problem
     from calibrant.fitted import Fitted
     from calibrant.numerics import FloatArray
     from calibrant.results import Score
@@ -44,6 +56,17 @@ _COST_OPTIONS = [
 ]
 
 
+class _ToPromise(NamedTuple):
+    """What a promise goes by: rows without outcomes, their columns by option, and what corrects it."""
+
+    problem: Problem
+    table: pa.Table
+    predictions: Any
+    columns: dict[str, Any]
+    calibrator: Any
+    fitted_to: CalibrationRows | None
+
+
 @click.group(
     "decide",
     cls=common.Group,
@@ -51,10 +74,14 @@ _COST_OPTIONS = [
         "calibrant decide evaluate scores.parquet --false-positive 1 --false-negative 4",
         "calibrant decide promise new.csv --costs costs.json --calibrator c.json --fitted-to old.csv",
         "calibrant decide curve scores.parquet --min net_benefit@0.2=0.05",
+        "calibrant decide evaluate forecasts.csv --mean mu --std sigma --costs staff.json",
     ],
 )
 def command() -> None:
-    """Promise what decisions on probabilities will cost, and check what they did cost."""
+    """Promise what decisions on probabilities or forecasts will cost, and check what they did cost."""
+
+
+command.add_command(experiment_command)
 
 
 @command.command(
@@ -64,45 +91,77 @@ def command() -> None:
         "calibrant decide evaluate scores.parquet --label y --score p --false-positive 1 --false-negative 4",
         "calibrant decide evaluate scores.csv --score 'p_*' --costs costs.json --group city --json",
         "calibrant decide evaluate scores.csv --costs costs.json --max gap=0.02 --max regret=0.05",
+        "calibrant decide evaluate forecasts.csv --mean mu --std sigma --costs staff.json",
     ],
 )
 @data_options("positive", "calibrator", "dependence", "missing")
-@common.with_options(_COST_OPTIONS)
+@common.with_options([*_COST_OPTIONS, *FORECAST_OPTIONS])
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @common.level_option()
 @gate_options
 @click.pass_context
 def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_json: bool, **options: Any) -> None:
-    """Measure what decisions on the probabilities in FILE cost, and what was promised.
+    """Measure what decisions on the probabilities or forecasts in FILE cost, and what was promised.
 
     Each row gets the action of least expected loss. Losses are those of --costs, or of a wrong yes and a wrong no.
+    Those of forecasts go by the number of --label: whether it is --above one, or by the "thresholds" of --costs.
 
     realised is the mean loss per row, promised what the probabilities expected, gap the one less the other; regret is
     what the best policy of the same kind would have saved.
 
     --max and --min make it a gate: exit 1 if a metric is out of bounds. net_benefit@0.2 is one too, of two classes.
     """
-    from calibrant.decisions import Policy, decide_rows, evaluate_decided
+    from calibrant.decisions import evaluate_decided
     from calibrant.validation import check_fraction
 
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
-    problem, threshold, per = _problem(options)
-    found, beside = _read(Request(**options), problem, per)
-    rows = found.rows
-    policy = Policy(problem.in_order(rows.classes.tolist()), threshold=threshold)
-    of_per = None if per is None else beside.column(per)
-    decided = decide_rows(policy, rows, None, beside if problem.needs_costs else None, of_per)
+    group, forecasts = options["group"], forecast_request(options)
+    decided, facts, said = _decided(options) if forecasts is None else _decided_forecasts(forecasts, options)
+    rows, policy = decided.rows, decided.policy
     scores = evaluate_decided(decided, level=check_fraction("level", level), evaluated_on=evaluated_on)
     gated: Mapping[str, Score] = {**scores, **_net_benefits(gates, rows, level, evaluated_on)}
     check_gates(gates, gated)
     if as_json:
         actions = {"actions": list(policy.actions)}
-        common.write_json(found.columns.facts(found.n_read) | actions | scores.to_dict() | gate_results(gates, gated))
+        common.write_json(facts | actions | scores.to_dict() | gate_results(gates, gated))
     else:
-        common.echo(f"{found.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
+        common.echo(f"{said}; {evaluated_on}\n\n{scores.verdict}\n")
         common.echo(as_table(scores))
-        _show_parts(scores, options["group"])
+        _show_parts(scores, group)
     ctx.exit(judge(gates, gated, as_json=as_json))
+
+
+def _decided(options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:
+    """Read and decide rows of probabilities; return them, what was read as plain values, and in a line."""
+    from calibrant.decisions import Policy, decide_rows
+
+    problem, threshold, per = _problem(options)
+    problem.check_of_classes()
+    found, beside = _read(Request(**options), problem, per)
+    policy = Policy(problem.in_order(found.rows.classes.tolist()), threshold=threshold)
+    of_per = None if per is None else beside.column(per)
+    decided = decide_rows(policy, found.rows, beside if problem.needs_costs else None, of_per)
+    return decided, found.columns.facts(found.n_read), found.describe()
+
+
+def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:
+    """Read and decide rows of forecasts."""
+    from calibrant.decisions import Policy, read_decided
+
+    given, threshold, per = _problem(options)
+    problem = request.problem(given)
+    rows = labelled(request, options, {"per": per, "group": options["group"]} | {n: n for n in problem.cost_columns})
+    beside = {name: rows.extra.get(name) for name in ("per", "group")}
+    decided = read_decided(
+        rows.y,
+        rows.forecast,
+        Policy(problem, threshold=threshold),
+        groups=beside["group"],
+        per=beside["per"],
+        costs={name: rows.numbers(name) for name in problem.cost_columns} or None,
+        **rows.known,
+    )
+    return decided, {"file": rows.file, "n": rows.y.size, "columns": rows.columns}, rows.describe()
 
 
 @command.command(
@@ -117,34 +176,34 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
 @click.option("--score", multiple=True, metavar="COLUMNS", help="Column of the scores, or one per class.  [default: p]")
 @format_option
 @common.with_options(_COST_OPTIONS)
-@click.option("--calibrator", metavar="CALIBRATOR", help="What makes probabilities of the scores.")
+@common.with_options(FORECAST_OPTIONS)
+@click.option("--calibrator", metavar="CALIBRATOR", help="What makes probabilities of the scores, or recalibrates.")
 @click.option("--fitted-to", metavar="FILE", help="The rows that it was fitted to, or others with outcomes.")
-@click.option("--label", default="y", metavar="COLUMN", help="Column of the labels of --fitted-to.")
+@click.option("--label", default="y", metavar="COLUMN", help="Column of the labels, or numbers, of --fitted-to.")
 @click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient.")
 @click.option("--about", default="future", metavar="WHAT", help="future: rows to come; rows: what these will show.")
 @common.level_option("the interval")
 @common.json_option
 def promise_command(**options: Any) -> None:
-    """Say what decisions on the probabilities in FILE will cost per row, without outcomes.
+    """Say what decisions on the probabilities or forecasts in FILE will cost per row, without outcomes.
 
     With --fitted-to the promise is corrected by what promises were off by on rows with outcomes, and its interval
-    carries how sure that is. Without it the probabilities are taken for calibrated.
+    carries how sure that is. Without it the predictions are taken for calibrated.
     """
-    from calibrant import persistence
     from calibrant.decisions import Policy, expected_loss
-    from calibrant.fitted import Fitted
     from calibrant.validation import check_choice
 
     as_json, about, level = options["as_json"], options["about"], options["level"]
     check_choice("about", about, _ABOUT)
+    forecasts = forecast_request(options)
     problem, threshold, per = _problem(options)
-    calibrator = None if options["calibrator"] is None else persistence.load_as(Fitted, options["calibrator"])
-    table, scores, names = _unlabelled(options["file"], options, problem, calibrator, per)
-    fitted_to = None
-    if options["fitted_to"] is not None:
-        fitted_to = _fit_rows(options, problem, calibrator, names)
+    if forecasts is None:
+        of = _promised_rows(options, problem, per)
+    else:
+        of = _promised_forecasts(forecasts, options, problem, per)
+    problem, table, predictions, columns, calibrator, fitted_to = of
     found = expected_loss(
-        scores,
+        predictions,
         Policy(problem, threshold=threshold),
         calibrator=calibrator,
         fitted_to=fitted_to,
@@ -155,13 +214,14 @@ def promise_command(**options: Any) -> None:
         level=level,
     )
     if as_json:
-        columns = {"score": names, "cluster": options["cluster"], "per": per}
+        columns = {**columns, "cluster": options["cluster"], "per": per}
         document = {"file": options["file"], "n": table.num_rows, "columns": columns, "about": about}
         common.write_json(document | {"actions": list(problem.actions), "scores": {found.name: found.to_dict()}})
         return
-    common.echo(f"{options['file']}: {count(table.num_rows, 'row')}, score {quoted(names)}\n")
-    of = "of rows to come" if about == "future" else "of these rows"
-    common.echo(f"Decisions are expected to cost {figure(found.value)} a row, {of}.\n")
+    named = "; ".join(f"{key} {value if isinstance(value, str) else quoted(value)}" for key, value in columns.items())
+    common.echo(f"{options['file']}: {count(table.num_rows, 'row')}, {named}\n")
+    of_which = "of rows to come" if about == "future" else "of these rows"
+    common.echo(f"Decisions are expected to cost {figure(found.value)} a row, {of_which}.\n")
     ends = bracketed(found.low, found.high) or "n/a"
     common.echo(
         common.table(
@@ -172,6 +232,33 @@ def promise_command(**options: Any) -> None:
     common.echo(f"{found.note}\ninterval: {found.method}")
 
 
+def _promised_rows(options: dict[str, Any], problem: Problem, per: str | None) -> _ToPromise:
+    """Read what a promise on probabilities goes by."""
+    from calibrant import persistence
+    from calibrant.fitted import Fitted
+
+    problem.check_of_classes()
+    calibrator = None if options["calibrator"] is None else persistence.load_as(Fitted, options["calibrator"])
+    table, scores, names = _unlabelled(options["file"], options, problem, calibrator, per)
+    fitted_to = None
+    if options["fitted_to"] is not None:
+        fitted_to = _fit_rows(options, problem, calibrator, names)
+    return _ToPromise(problem, table, scores, {"score": names}, calibrator, fitted_to)
+
+
+def _promised_forecasts(
+    request: ForecastRequest, options: dict[str, Any], given: Problem, per: str | None
+) -> _ToPromise:
+    """Read what a promise on forecasts goes by."""
+    problem = request.problem(given)
+    beside = [*problem.cost_columns, *(name for name in (per, options["cluster"]) if name is not None)]
+    forecast, table, columns = unlabelled(request, options["file"], options["format"], beside)
+    costs_of(table, problem, options["file"])
+    calibrator = None if options["calibrator"] is None else load_recalibrator(options["calibrator"])
+    fitted_to = None if options["fitted_to"] is None else fitted_rows(request, options, problem)
+    return _ToPromise(problem, table, forecast, columns, calibrator, fitted_to)
+
+
 @command.command(
     "curve",
     short_help="Show net benefit over thresholds, costs over cost ratios, or risk over coverage.",
@@ -179,9 +266,11 @@ def promise_command(**options: Any) -> None:
         "calibrant decide curve scores.parquet --label y --score p",
         "calibrant decide curve scores.csv --thresholds 0.1,0.2 --min net_benefit@0.2=0.05",
         "calibrant decide curve scores.csv --score 'p_*' --kind risk --max aurc=0.1 --json",
+        "calibrant decide curve forecasts.csv --mean mu --std sigma --above 30",
     ],
 )
 @data_options("positive", "calibrator", "dependence", "missing")
+@common.with_options(FORECAST_OPTIONS)
 @click.option("--kind", default="decision", metavar="NAME", help=f"{', '.join(_CURVES)}.")
 @click.option("--thresholds", default=_THRESHOLDS, metavar="P,P", help="decision: thresholds.", show_default=False)
 @common.level_option()
@@ -197,7 +286,7 @@ def curve_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Measure a curve over all costs of the probabilities in FILE.
+    """Measure a curve over all costs of the probabilities in FILE, or those by forecasts of a number --above one.
 
     decision: net benefit over the threshold at which one would act, beside acting on all rows; acting on none has 0.
     cost: the expected cost of decisions over the share of it that positives have, beside the best in hindsight. risk:
@@ -210,17 +299,20 @@ def curve_command(
     check_choice("kind", kind, _CURVES)
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     level = check_fraction("level", level)
-    found, _ = _read(Request(**options), None, None)
-    rows = found.rows
+    forecasts = forecast_request(options)
+    if forecasts is None:
+        found, _ = _read(Request(**options), None, None)
+        rows, facts, said = found.rows, found.columns.facts(found.n_read), found.describe()
+    else:
+        rows, facts, said = rows_above(forecasts, options)
     curve, header, lines, gated = _curve(kind, rows, _numbers(thresholds), level)
     gated |= _net_benefits(gates, rows, level, evaluated_on)
     check_gates(gates, gated)
     if as_json:
         scores = {name: score.to_dict() for name, score in gated.items()}
-        facts = found.columns.facts(found.n_read)
         common.write_json(facts | {"curve": {"kind": kind, **curve}, "scores": scores} | gate_results(gates, gated))
     else:
-        common.echo(f"{found.describe()}; {evaluated_on}\n")
+        common.echo(f"{said}; {evaluated_on}\n")
         common.echo(common.table(header, lines, left=0))
         common.echo("\n".join(["", *map(str, gated.values())]) if gated else "")
     ctx.exit(judge(gates, gated, as_json=as_json))

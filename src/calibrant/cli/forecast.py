@@ -16,7 +16,6 @@ from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
-from calibrant.cli.forecast_decide import decide_command
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure
@@ -52,7 +51,6 @@ _coverage_option = click.option(
         "calibrant forecast fit forecasts.parquet --mean mu --std sigma -o recalibrator.json",
         "calibrant forecast apply recalibrator.json new.parquet -o out.parquet",
         "calibrant forecast report forecasts.csv --quantiles 'q*' -o report.html",
-        "calibrant forecast decide forecasts.parquet --mean mu --std sigma",
     ],
 )
 def command() -> None:
@@ -60,7 +58,6 @@ def command() -> None:
 
 
 command.add_command(apply_command)
-command.add_command(decide_command)
 
 
 @command.command(

@@ -26,20 +26,21 @@ if TYPE_CHECKING:
 _MOST_NAMED = 6
 
 
+#: The columns of forecasts, by kind.
+DISTRIBUTION_OPTIONS = [
+    click.option("--mean", metavar="COLUMN", help="Column of the means of normal distributions."),
+    click.option("--std", metavar="COLUMN", help="Column of their standard deviations."),
+    click.option("--quantiles", multiple=True, metavar="COLUMNS", help="Columns of quantiles: q0.1,q0.5,q0.9 or 'q*'."),
+    click.option(
+        "--levels", metavar="NUMBERS", help="Their levels: 0.1,0.5,0.9. Needed where names don't end in them."
+    ),
+    click.option("--samples", multiple=True, metavar="COLUMNS", help="Columns of samples: 'draw_*'."),
+]
+
+
 def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that name the columns of forecasts, and of what came of them."""
-    options = [
-        click.option("--mean", metavar="COLUMN", help="Column of the means of normal distributions."),
-        click.option("--std", metavar="COLUMN", help="Column of their standard deviations."),
-        click.option(
-            "--quantiles", multiple=True, metavar="COLUMNS", help="Columns of quantiles: q0.1,q0.5,q0.9 or 'q*'."
-        ),
-        click.option(
-            "--levels", metavar="NUMBERS", help="Their levels: 0.1,0.5,0.9. Needed where names don't end in them."
-        ),
-        click.option("--samples", multiple=True, metavar="COLUMNS", help="Columns of samples: 'draw_*'."),
-        format_option,
-    ]
+    options = [*DISTRIBUTION_OPTIONS, format_option]
     if outcomes:
         label = click.option(
             "--outcome", "--label", "outcome", default="y", metavar="COLUMN", help="Column of what happened."

@@ -1,8 +1,9 @@
-"""Decisions on probabilities of classes: what they cost is promised before, and checked after.
+"""Decisions on probabilities of classes and forecasts of numbers: promised before, and checked after.
 
-A `Problem` says what each action loses with each class, a `Policy` takes the action of least expected loss.
-`expected_loss` promises what that costs without outcomes, `evaluate` checks it with them. Net benefit, decision curves,
-cost curves and curves of risk against coverage say over all costs at once what probabilities are good for.
+A `Problem` says what each action loses with each class, or with each range of a number, or by any function of it; a
+`Policy` takes the action of least expected loss. `expected_loss` promises what that costs without outcomes, `evaluate`
+checks it with them. Net benefit, decision curves, cost curves and curves of risk against coverage say over all costs at
+once what probabilities are good for.
 
 All functions raise a CalibrantError where an argument can't be used, which says where and why.
 """
@@ -31,5 +32,5 @@ from calibrant.decisions.benefit import (
 )
 from calibrant.decisions.cost_curves import cost_curve_of_rows as cost_curve_of_rows
 from calibrant.decisions.evaluation import evaluate_decided as evaluate_decided
-from calibrant.decisions.outcomes import decide_rows as decide_rows
+from calibrant.decisions.outcomes import Decided as Decided, decide_rows as decide_rows, read_decided as read_decided
 from calibrant.decisions.selective import risk_coverage_of_rows as risk_coverage_of_rows

@@ -34,6 +34,8 @@ class DecisionScores(Scores):
         the level 1 - (1 - level) / A for A actions that were taken.
     by_group : dict of Scores
         The same of each group; empty where no groups were given.
+    promised, realised, gap, regret, baseline : Score
+        Those of `evaluate`, `baseline` being the best single action.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class DecisionScores(Scores):
         super().__init__(scores, verdict=verdict, notes=notes)
         self.by_action = dict(by_action)
         self.by_group = dict(by_group)
+        self.promised, self.realised, self.gap = self["promised"], self["realised"], self["gap"]
+        self.regret, self.baseline = self["regret"], self["best_single_action"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain Python values."""
@@ -60,7 +64,7 @@ class DecisionScores(Scores):
 
 def evaluate(
     y: ArrayLike,
-    probabilities: ArrayLike,
+    predictions: Any,
     policy: Any,
     problem: Problem | Mapping[str, Any] | None = None,
     *,
@@ -74,19 +78,20 @@ def evaluate(
     level: float = 0.95,
     evaluated_on: str = "given data",
 ) -> DecisionScores:
-    """Measure what decisions cost, what the probabilities promised, and what they could have cost.
+    """Measure what decisions cost, what the predictions promised, and what they could have cost.
 
     Parameters
     ----------
     y : array-like of shape (n,)
-        Labels of any kind.
-    probabilities : array-like of shape (n,) or (n, K)
+        Labels of any kind; of losses that go by a number, the numbers that came.
+    predictions : array-like of shape (n,) or (n, K), or Forecast
         As in `Policy.decide`.
-    policy : Policy, Problem, mapping or array-like of shape (n,)
-        The policy; that of least expected loss of a problem, or of losses ``{action: {class: loss}}``; or the action
-        that each row got, by name, with its `problem`.
+    policy : Policy, Problem, mapping, rule or array-like of shape (n,)
+        The policy; that of least expected loss of a problem, or of losses ``{action: {class: loss}}``. With a `problem`
+        also a rule, which is anything with ``decide(predictions)``, such as `forecasts.ThresholdRule`, or a function of
+        predictions; or the action that each row got, by name or number.
     problem : Problem or mapping, optional
-        For actions that are given.
+        For rules, and actions that are given.
     sample_weight, cluster, time, label_end
         As in `calibrant.metrics.evaluate`.
     groups : array-like of shape (n,), optional
@@ -152,7 +157,7 @@ def evaluate(
     """
     level = check_fraction("level", level)
     what: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end, "costs": costs, "per": per}
-    decided = read_decided(y, probabilities, policy, problem, sample_weight=sample_weight, groups=groups, **what)
+    decided = read_decided(y, predictions, policy, problem, sample_weight=sample_weight, groups=groups, **what)
     return evaluate_decided(decided, level=level, evaluated_on=evaluated_on)
 
 

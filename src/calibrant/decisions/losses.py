@@ -1,8 +1,7 @@
 """What each action loses with each class: one table for all rows, or losses of each row by itself.
 
 The rest of the folder takes losses as `of` returns them, shape (A, K), or (n, A, K) where rows differ. What is built on
-expected losses alone, shape (n, A), never asks where they come from: of classes here, of thresholds on a number where
-forecasts are decided on.
+expected losses alone, shape (n, A), never asks where they come from: of classes here, of a number in `numbers`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, unknown_name
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation import ArrayLike, as_scores, check_number, check_same_length
 
@@ -82,7 +81,7 @@ class RowLosses(Losses):
         return self.values.shape[-2], self.values.shape[-1]
 
     def of(self, n: int, costs: Any) -> FloatArray:  # noqa: ARG002
-        check_same_length(len(self.values), n, "losses", "probabilities")
+        check_same_length(len(self.values), n, "losses", "predictions")
         return self.values
 
     def by_class(self, places: Sequence[int]) -> Self:
@@ -162,6 +161,18 @@ def expected(prob: FloatArray, losses: FloatArray) -> FloatArray:
     return found.T
 
 
+def moments(prob: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of what each action will lose, shape (n, A), by probabilities of (n,) or (n, K)."""
+    columns = two_columns(prob)
+    mean = expected(columns, losses)
+    return mean, np.maximum(expected(columns, losses**2) - mean**2, 0.0)
+
+
+def lost_by_class(losses: FloatArray, codes: IntArray) -> FloatArray:
+    """Return what each action loses with the class of each row, shape (n, A)."""
+    return np.asarray(losses[:, codes].T if losses.ndim == 2 else losses[np.arange(codes.size), :, codes])
+
+
 def two_columns(values: FloatArray) -> FloatArray:
     """Return probabilities of one column, of the positive class, as two."""
     return np.column_stack((1.0 - values, values)) if values.ndim == 1 else values
@@ -182,7 +193,7 @@ def numbers_of_rows(values: ArrayLike, name: str, n: int) -> FloatArray:
     found = as_scores(values, name=name).values
     if found.ndim != 1:
         raise ShapeError(f"{name} has shape {found.shape}. Pass one number per row, shape ({n},).")
-    check_same_length(found.size, n, name, "probabilities")
+    check_same_length(found.size, n, name, "predictions")
     return found
 
 

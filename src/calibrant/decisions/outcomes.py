@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.decisions.losses import expected, two_columns
+from calibrant.decisions.losses import lost_by_class, moments
+from calibrant.decisions.numbers import Distributions, as_distributions, as_outcomes
 from calibrant.decisions.policy import Policy, as_policy
 from calibrant.decisions.problem import Problem
-from calibrant.dependence import Units
+from calibrant.dependence import Units, read_dependence
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.metrics import Estimate, mean_over_units
 from calibrant.numerics import EPS, FloatArray, IntArray
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, as_weight
+
+#: What decides beside policies: takes probabilities or a forecast, and gives the action of each row, by name or number,
+#: or whether it is the second of two.
+Rule: TypeAlias = Callable[[Any], Any]
 
 #: A share of the largest loss that is rounding, and no gap.
 _ROUNDING = 8.0 * EPS
@@ -79,13 +84,13 @@ class Decided:
         parts = {name: getattr(self, name)[at] for name in ("expected", "realised", "variance", "taken")}
         return replace(self, rows=self.rows.part(at), per=None if self.per is None else self.per[at], **parts)
 
-    def units(self) -> tuple[Units, ...]:
-        """Return what rows share, where they are not independent."""
-        return units_of(self.rows)
+    def units(self, values: FloatArray) -> tuple[Units, ...]:
+        """Return what rows share, where they are not independent, for the mean of these values."""
+        return units_of(self.rows, values)
 
     def mean(self, values: FloatArray, level: float, *, least_variance: float = 0.0) -> Estimate:
         """Estimate the mean of a value of each row."""
-        return mean_over_units(values, self.weight, self.units(), level, least_variance=least_variance)
+        return mean_over_units(values, self.weight, self.units(values), level, least_variance=least_variance)
 
 
 def of_taken(table: FloatArray, taken: IntArray) -> FloatArray:
@@ -93,24 +98,45 @@ def of_taken(table: FloatArray, taken: IntArray) -> FloatArray:
     return np.take_along_axis(table, taken[:, None], axis=1)[:, 0]
 
 
-def read_policy(policy: Any, problem: Problem | Mapping[str, Any] | None) -> tuple[Policy, ArrayLike | None]:
-    """Return the policy, or the actions that were taken, if these are given, and the policy of least loss."""
+class Chosen(NamedTuple):
+    """What decides: a policy; or actions that are given, or a rule, beside which the policy says the problem."""
+
+    policy: Policy
+    actions: ArrayLike | None = None
+    rule: Rule | None = None
+
+    def taken(self, predictions: Any, by_policy: IntArray, n: int) -> IntArray:
+        """Return the number of the action of each row; `by_policy` is what the policy takes."""
+        if self.rule is not None:
+            return self.policy.read_actions(self.rule(predictions), n)
+        return by_policy if self.actions is None else self.policy.read_actions(self.actions, n)
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether the policy itself decides."""
+        return self.actions is None and self.rule is None
+
+
+def read_policy(policy: Any, problem: Problem | Mapping[str, Any] | None) -> Chosen:
+    """Return what decides: a policy, actions that were taken, or anything with `decide`, or that can be called."""
     if isinstance(policy, (Policy, Problem, Mapping)):
         if problem is not None:
             raise InvalidInputError(
                 "policy has its problem. Leave problem= out, or pass actions of rows instead of it."
             )
-        return as_policy(policy), None
+        return Chosen(as_policy(policy))
     if problem is None:
         raise InvalidTypeError(
             f"policy is a {type(policy).__name__}. Pass a Policy or a Problem, or the action of each row with problem=."
         )
-    return as_policy(problem, name="problem"), policy
+    of = as_policy(problem, name="problem")
+    rule = getattr(policy, "decide", policy if callable(policy) else None)
+    return Chosen(of, actions=policy) if rule is None else Chosen(of, rule=rule)
 
 
 def read_decided(
     y: ArrayLike,
-    probabilities: ArrayLike,
+    predictions: Any,
     policy: Any,
     problem: Problem | Mapping[str, Any] | None = None,
     *,
@@ -121,37 +147,82 @@ def read_decided(
     groups: ArrayLike | None = None,
     costs: Any = None,
     per: ArrayLike | None = None,
-    names: tuple[str, ...] = ("probabilities", "y"),
+    names: tuple[str, ...] = ("predictions", "y"),
 ) -> Decided:
     """Check rows with outcomes, and decide them; rows of weight zero are decided too, as they take up capacities."""
-    policy, actions = read_policy(policy, problem)
-    checked = policy.problem.read_probabilities(probabilities, name=names[0])
-    typed, classes = policy.problem.for_labels(y, checked.n_columns, name=names[1])
-    what: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end}
-    of_groups = None if groups is None else {"groups": groups}
-    rows = read_rows(probabilities, y, names=names, classes=classes, groups=of_groups, **what)
+    chosen = read_policy(policy, problem)
+    what: dict[str, Any] = {"names": names, "groups": None if groups is None else {"groups": groups}}
+    problem = chosen.policy.problem
+    if problem.is_of_number:
+        forecast = as_distributions(predictions, names[0])
+        rows, numbers = _rows_of_numbers(problem, forecast, y, costs, what)
+        rows = depending(rows, cluster, time, label_end, names[0])
+        found = decide_numbers(chosen, rows, forecast, numbers, costs, per)
+    else:
+        checked = problem.read_probabilities(predictions, name=names[0])
+        typed, classes = problem.for_labels(y, checked.n_columns, name=names[1])
+        rows = depending(read_rows(predictions, y, classes=classes, **what), cluster, time, label_end, names[0])
+        of = chosen._replace(policy=Policy(typed, threshold=chosen.policy.threshold))
+        found = decide_rows(of, rows, costs, per, given=predictions)
     weight = as_weight(sample_weight, rows.n_rows, rows=names[0])
-    found = decide_rows(Policy(typed, threshold=policy.threshold), rows, actions, costs, per)
     if weight is None:
         return found
     found = replace(found, rows=replace(rows, weight=weight))
     return found if weight.all() else found.take(weight > 0.0)
 
 
-def decide_rows(policy: Policy, rows: Rows, actions: ArrayLike | None, costs: Any, per: ArrayLike | None) -> Decided:
-    """Decide checked rows, unless their actions are given."""
-    n = rows.n_rows
+def depending(
+    rows: Rows, cluster: ArrayLike | None, time: ArrayLike | None, label_end: ArrayLike | None, name: str
+) -> Rows:
+    """Return rows with what says that they are not independent; times alone may be those of correlated errors."""
+    known = read_dependence(rows.n_rows, cluster, time, label_end, rows=name)
+    return replace(rows, cluster=known.cluster, time=known.time, label_end=known.label_end)
+
+
+def _rows_of_numbers(
+    problem: Problem, forecast: Distributions, y: ArrayLike, costs: Any, what: dict[str, Any]
+) -> tuple[Rows, FloatArray]:
+    """Return rows of a number, and the numbers: of ranges with their chances and which one came.
+
+    Of a function of the number, the score is the median, and labels tell the outcomes above their middle, so that folds
+    have as many of them.
+    """
+    names = what["names"]
+    numbers = as_outcomes(y, len(forecast), names[1])
+    if problem.ranges is None:
+        median = np.asarray(forecast.ppf(0.5))
+        above = numbers > np.median(numbers)
+        return read_rows(median, above, input="score", classes=[False, True], **what), numbers
+    prob = problem.read_predictions(forecast, costs, name=names[0]).values
+    codes, n_ranges = problem.ranges.codes(numbers, costs), len(problem.ranges.thresholds) + 1
+    return read_rows(prob, codes, classes=np.arange(n_ranges), match_names=False, **what), numbers
+
+
+def decide_rows(policy: Policy | Chosen, rows: Rows, costs: Any, per: ArrayLike | None, given: Any = None) -> Decided:
+    """Decide checked rows of classes; `given` is what a rule takes, by default the probabilities."""
+    chosen = policy if isinstance(policy, Chosen) else Chosen(policy)
+    policy, n = chosen.policy, rows.n_rows
+    policy.problem.check_of_classes()
     losses = policy.problem.loss_of_rows(n, costs)
-    prob = two_columns(rows.scores)
-    if losses.shape[-1] != prob.shape[1]:  # of problems that don't know their classes
+    n_classes = 2 if rows.is_binary else rows.scores.shape[1]
+    if losses.shape[-1] != n_classes:  # of problems that don't know their classes
         raise ShapeError(
-            f"losses are of {losses.shape[-1]} classes, and y and probabilities of {prob.shape[1]}. Give one of each."
+            f"losses are of {losses.shape[-1]} classes, and y and probabilities of {n_classes}. Give one of each."
         )
-    table = expected(prob, losses)
-    variance = np.maximum(expected(prob, losses**2) - table**2, 0.0)
-    codes = rows.codes.astype(np.int64)
-    realised = np.asarray(losses[:, codes].T if losses.ndim == 2 else losses[np.arange(n), :, codes])
+    realised = lost_by_class(losses, rows.codes.astype(np.int64))
     groups = policy.read_per(per, n)
-    if actions is None:
-        return Decided(policy, rows, table, realised, variance, policy.codes(rows.scores, losses, groups), groups)
-    return Decided(policy, rows, table, realised, variance, policy.read_actions(actions, n), groups, is_policy=False)
+    taken = chosen.taken(rows.scores if given is None else given, policy.codes(rows.scores, losses, groups), n)
+    mean, variance = moments(rows.scores, losses)
+    return Decided(policy, rows, mean, realised, variance, taken, groups, is_policy=chosen.is_policy)
+
+
+def decide_numbers(
+    chosen: Chosen, rows: Rows, forecast: Distributions, numbers: FloatArray, costs: Any, per: ArrayLike | None
+) -> Decided:
+    """Decide checked rows of a number that a forecast is of."""
+    policy, n = chosen.policy, rows.n_rows
+    mean, variance = policy.problem.moments(forecast, costs)
+    realised = policy.problem.lost(numbers, costs)
+    groups = policy.read_per(per, n)
+    taken = chosen.taken(forecast, policy.codes_by(rows.scores, mean, groups), n)
+    return Decided(policy, rows, mean, realised, variance, taken, groups, is_policy=chosen.is_policy)

@@ -14,6 +14,7 @@ from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import (
+    NUMPY,
     ArrayLike,
     Container,
     as_groups,
@@ -36,7 +37,8 @@ class Policy:
     problem : Problem
     threshold : float, optional
         Of two actions and two classes: take the second action where the probability of the positive class is at least
-        this, whatever the losses say. Such as `tune_threshold` finds.
+        this, whatever the losses say. Such as `tune_threshold` finds. Of a number and a threshold y0 it is P(Y > y0),
+        so that 1 - alpha makes the rule P(Y <= y0) <= alpha of Sahoo et al. (2021).
 
     Attributes
     ----------
@@ -73,7 +75,8 @@ class Policy:
         self.threshold = None
         if threshold is not None:
             self.threshold = check_number("threshold", threshold, minimum=0.0, maximum=1.0)
-            if len(problem.actions) != 2 or problem.n_classes not in (None, 2) or problem.capacity:
+            is_of_two = problem.n_classes in (None, 2) and not (problem.is_of_number and problem.ranges is None)
+            if len(problem.actions) != 2 or not is_of_two or problem.capacity:
                 raise InvalidInputError(
                     f"threshold={threshold!r} is for two actions and two classes without capacity, and the actions are "
                     f"{list(problem.actions)!r}. Leave it out: actions are then chosen by their expected losses."
@@ -84,13 +87,14 @@ class Policy:
         """Names of the actions, in the order in which ties are broken."""
         return self.problem.actions
 
-    def decide(self, probabilities: ArrayLike, *, costs: Any = None, per: ArrayLike | None = None) -> Any:
+    def decide(self, predictions: Any, *, costs: Any = None, per: ArrayLike | None = None) -> Any:
         """Return the action of each row, in the container that the probabilities came in.
 
         Parameters
         ----------
-        probabilities : array-like of shape (n,) or (n, K)
-            Of the positive class, or of each class: columns of a frame are matched to the classes by name.
+        predictions : array-like of shape (n,) or (n, K), or Forecast
+            Probabilities of the positive class, or of each class: columns of a frame are matched to the classes by
+            name. Where losses go by a number, a forecast of it.
         costs : frame or mapping of columns, optional
             The costs of the rows, for losses that need them.
         per : array-like of shape (n,), optional
@@ -101,7 +105,10 @@ class Policy:
         actions : shape (n,)
             Names of actions: an array of text, or a series with the index of what came in.
         """
-        read = self.problem.read_probabilities(probabilities)
+        if self.problem.is_of_number and self.problem.ranges is None:
+            table = self.problem.expected_losses(predictions, costs=costs)
+            return self._named(self.codes_of(table, self.read_per(per, len(table))), NUMPY)
+        read = self.problem.read_predictions(predictions, costs)
         losses = self.problem.loss_of_rows(len(read.values), costs)
         codes = self.codes(read.values, losses, self.read_per(per, len(read.values)))
         return self._named(codes, read.container)
@@ -125,8 +132,16 @@ class Policy:
         """Return the number of the action of each checked row, of shape (n,) or (n, K)."""
         if self.threshold is None:
             return self.codes_of(expected(two_columns(prob), losses), per)
+        return self._beyond(prob, self.threshold)
+
+    def codes_by(self, scores: FloatArray, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
+        """Return the number of the action of each row, by its scores where there is a threshold, else its losses."""
+        return self.codes_of(expected_losses, per) if self.threshold is None else self._beyond(scores, self.threshold)
+
+    @staticmethod
+    def _beyond(prob: FloatArray, threshold: float) -> IntArray:
         positive = prob if prob.ndim == 1 else prob[:, 1]
-        return (positive >= self.threshold).astype(np.int64)
+        return (positive >= threshold).astype(np.int64)
 
     def codes_of(self, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
         """Return the number of the action of each row from its expected losses."""
@@ -140,14 +155,18 @@ class Policy:
         if not self.problem.capacity:
             raise InvalidInputError("per= says what capacities are for each of, and no action has one. Leave it out.")
         codes = as_groups(per, name="per").codes.astype(np.int64)
-        check_same_length(n, codes.size, "probabilities", "per")
+        check_same_length(n, codes.size, "predictions", "per")
         return codes
 
     def read_actions(self, actions: ArrayLike, n: int) -> IntArray:
-        """Return the numbers of actions that are given by name."""
+        """Return the numbers of actions that are given by name or number, or by whether they are the second of two."""
         found = as_groups(actions, name="actions")
-        check_same_length(n, found.codes.size, "probabilities", "actions")
+        check_same_length(n, found.codes.size, "predictions", "actions")
         known = {name: a for a, name in enumerate(self.actions)}
+        for a in range(len(self.actions)):
+            known.setdefault(str(a), a)
+        if len(self.actions) == 2:
+            known |= {"False": 0, "True": 1}
         places = [known.get(str(name), -1) for name in found.classes.tolist()]
         if -1 in places:
             raise unknown_name("action", found.classes.tolist()[places.index(-1)], self.actions)
@@ -191,6 +210,7 @@ class Policy:
         """
         from calibrant.decisions.sql import policy_sql
 
+        self.problem.check_of_classes()
         return policy_sql(self, dialect, columns=columns, calibrator=calibrator, table=table, keep=keep, output=output)
 
     def apply(
@@ -231,6 +251,7 @@ class Policy:
         """
         from calibrant.decisions.applying import apply_policy
 
+        self.problem.check_of_classes()
         return apply_policy(self, source, target, score=score, calibrator=calibrator, column=column, **options)
 
     def _named(self, codes: IntArray, container: Container) -> Any:

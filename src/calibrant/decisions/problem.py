@@ -1,4 +1,4 @@
-"""Problem: what can be done with a row, and what each action loses with each class."""
+"""Problem: what can be done with a row, and what each action loses with each class, or with a number that comes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,24 @@ from calibrant.decisions.losses import (
     Losses,
     RowLosses,
     expected,
+    lost_by_class,
+    moments,
     read_losses,
     two_columns,
+)
+from calibrant.decisions.numbers import (
+    Distributions,
+    NumberLosses,
+    Ranges,
+    as_distributions,
+    as_outcomes,
+    check_functions_actions,
 )
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.validation import (
+    NUMPY,
     ArrayLike,
     Scores,
     as_groups,
@@ -38,17 +49,18 @@ from calibrant.validation import (
 )
 
 #: What a document of a problem may hold.
-_MEMBERS = ("losses", "abstain", "do_nothing", "capacity")
+_MEMBERS = ("losses", "thresholds", "abstain", "do_nothing", "capacity")
 _ABSTAIN = "abstain"
 
 
 class Problem:
-    """What can be done with a row, and what each action loses with each class.
+    """What can be done with a row, and what each action loses with each class, or with a number that comes.
 
     Parameters
     ----------
     losses : mapping, data frame, array-like or callable
-        What an action loses where a class is the true one; what it gains is a negative loss.
+        What an action loses where a class is the true one; what it gains is a negative loss. With `thresholds` the
+        classes are ranges of a number.
 
         - A mapping ``{action: {class: loss}}``. A loss is a number, or of each row its own: an array of shape (n,), or
           the name of a column of the `costs` that come with the rows.
@@ -56,11 +68,16 @@ class Problem:
         - An array of shape (A, K), or (n, A, K) of n given rows, with `actions`; the classes are in sorted order.
         - A function of (costs, class, action) that gives a number, or an array of shape (n,); with `actions` and
           `classes`. `costs` is what comes with the rows, as it is.
+        - A function of (costs, number, action), with `actions` alone: of a number, shape (n,), that forecasts are of.
     actions : sequence of str, optional
         Names of the actions, where `losses` doesn't give them; "0", "1" and so on by default.
     classes : sequence, optional
         Labels of the classes, where `losses` doesn't give them; by default columns of probabilities and labels are
         taken in sorted order.
+    thresholds : float, str or sequence of these, optional
+        Makes the losses those of a number, which forecasts are of: the classes are its ranges up to the first
+        threshold, above it and up to the second, and so on, in this order, whatever they are called. A text is the name
+        of a column of the `costs` that come with the rows.
     do_nothing : str, optional
         The action that wins ties. One that is not among the actions is added, with a loss of 0.
     abstain : float, optional
@@ -74,9 +91,11 @@ class Problem:
     actions : tuple of str
         All actions; of actions that cost the same the first is chosen.
     classes : tuple or None
-        The sorted classes, where they are known.
-    losses : Losses
+        The sorted classes, where they are known; of a number the names of its ranges.
+    losses : Losses or NumberLosses
         The losses of the actions that were given, without those that were added.
+    ranges : Ranges or None
+        Between the thresholds.
     table : ndarray of shape (A, K) or None
         The losses, where they are the same for all rows.
     capacity : dict
@@ -100,6 +119,22 @@ class Problem:
     ('wait', 'call', 'letter')
     >>> Policy(problem).decide([0.95, 0.4, 0.02]).tolist()  # of "stays away", the larger label
     ['wait', 'letter', 'call']
+
+    Of three staffing levels, which is best goes by how much work will come, of which there is a forecast:
+
+    >>> from calibrant.forecasts import GaussianForecast
+    >>> losses = {
+    ...     "few": {"calm": 1.0, "normal": 6.0, "busy": 20.0},
+    ...     "some": {"calm": 2.0, "normal": 2.0, "busy": 9.0},
+    ...     "all": {"calm": 4.0, "normal": 4.0, "busy": 4.0},
+    ... }
+    >>> staff = Problem(losses, thresholds=[50.0, 80.0])
+    >>> forecast = GaussianForecast([40.0, 90.0], 10.0)
+    >>> staff.expected_losses(forecast).round(2)
+    array([[ 1.79,  2.  ,  4.  ],
+           [17.78,  7.89,  4.  ]])
+    >>> Policy(staff).decide(forecast).tolist()
+    ['few', 'all']
     """
 
     def __init__(
@@ -108,15 +143,18 @@ class Problem:
         *,
         actions: Sequence[str] | None = None,
         classes: Sequence[Any] | None = None,
+        thresholds: ArrayLike | str | None = None,
         do_nothing: str | None = None,
         abstain: float | None = None,
         capacity: Mapping[str, int] | None = None,
     ) -> None:
-        own, named, labels = read_losses(losses, actions, classes)
-        for what, given, found in (("actions", actions, named), ("classes", classes, labels)):
-            if given is not None and found is not None:
-                raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
-        self.losses, names, self.classes = _named(own, named or actions, labels if labels is not None else classes)
+        self.ranges = None if thresholds is None else Ranges.read(thresholds)
+        self.losses: Losses | NumberLosses
+        if callable(losses) and classes is None and self.ranges is None:
+            self.losses = NumberLosses(losses, check_functions_actions(actions))
+            names, self.classes = _names(self.losses.actions, len(self.losses.actions)), None
+        else:
+            self.losses, names, self.classes = _read(losses, actions, classes, self.ranges)
         self._extra: dict[str, float] = {}
         if do_nothing is not None and as_name(do_nothing, "do_nothing") not in names:
             self._extra[do_nothing] = 0.0
@@ -145,6 +183,7 @@ class Problem:
         true_negative_benefit: Any = 0.0,
         actions: Sequence[str] = ("no", "yes"),
         classes: Sequence[Any] | None = None,
+        thresholds: ArrayLike | str | None = None,
         capacity: Mapping[str, int] | None = None,
     ) -> Self:
         """Make the problem of saying no or yes to a row.
@@ -159,6 +198,8 @@ class Problem:
             What no and yes are called.
         classes : pair, optional
             The negative class and the positive one, which is the larger label.
+        thresholds : float or str, optional
+            For forecasts of a number: the positive class is a number above this.
         capacity : mapping, optional
             See `Problem`.
 
@@ -185,8 +226,8 @@ class Problem:
             found = {a: dict(enumerate(row)) for a, row in zip((no, yes), rows, strict=True)}
             own, _, _ = read_losses(found, None, None)
             assert isinstance(own, RowLosses)  # noqa: S101
-            return cls(own.values, actions=(no, yes), classes=pair, capacity=capacity)
-        return cls(np.array(columns), actions=(no, yes), classes=pair, capacity=capacity)
+            return cls(own.values, actions=(no, yes), classes=pair, thresholds=thresholds, capacity=capacity)
+        return cls(np.array(columns), actions=(no, yes), classes=pair, thresholds=thresholds, capacity=capacity)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
@@ -202,36 +243,51 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as plain data; only one whose losses are the same for all rows has such."""
-        table = self.losses.table
+        table = None if isinstance(self.losses, NumberLosses) else self.losses.table
         if table is None:
             raise InvalidInputError("these losses differ from row to row. Only a table of losses can be written.")
         own = [name for name in self._names if name not in self._extra]
         labels = list(self.classes) if self.classes is not None else list(range(table.shape[1]))
         losses = {a: dict(zip(map(str, labels), row, strict=True)) for a, row in zip(own, table.tolist(), strict=True)}
-        more = {"do_nothing": self.do_nothing, "abstain": self._extra.get(_ABSTAIN), "capacity": self.capacity or None}
+        more = {
+            "thresholds": None if self.ranges is None else list(self.ranges.thresholds),
+            "do_nothing": self.do_nothing,
+            "abstain": self._extra.get(_ABSTAIN),
+            "capacity": self.capacity or None,
+        }
         return {"losses": losses, **{name: value for name, value in more.items() if value is not None}}
 
     @property
     def n_classes(self) -> int | None:
-        """Number of classes; None where only the rows tell it."""
-        table = self.losses.table
+        """Number of classes, or of ranges; None where only the rows tell it, and of a function of a number."""
+        table = self._own_table
         return len(self.classes) if self.classes is not None else None if table is None else table.shape[1]
+
+    @property
+    def is_of_number(self) -> bool:
+        """Whether losses go by a number, of which there are forecasts, and not by classes with probabilities."""
+        return self.ranges is not None or isinstance(self.losses, NumberLosses)
 
     @property
     def needs_costs(self) -> bool:
         """Whether rows must come with `costs`."""
-        return self.losses.needs_costs
+        return bool(self.cost_columns) or (not isinstance(self.losses, NumberLosses) and self.losses.needs_costs)
 
     @property
     def cost_columns(self) -> list[str]:
-        """Names of the columns of costs that losses are taken from."""
-        return self.losses.columns if isinstance(self.losses, ColumnLosses) else []
+        """Names of the columns of costs that losses, and thresholds, are taken from."""
+        own = self.losses.columns if isinstance(self.losses, ColumnLosses) else []
+        return list(dict.fromkeys([*own, *([] if self.ranges is None else self.ranges.columns)]))
 
     @property
     def table(self) -> FloatArray | None:
-        """The losses of all actions, shape (A, K); None where they differ from row to row."""
-        own = self.losses.table
+        """The losses of all actions, shape (A, K); None where they differ from row to row, or from number to number."""
+        own = self._own_table
         return None if own is None else self._with_extra(own)
+
+    @property
+    def _own_table(self) -> FloatArray | None:
+        return None if isinstance(self.losses, NumberLosses) else self.losses.table
 
     @property
     def entries(self) -> list[list[float | str]]:
@@ -267,29 +323,77 @@ class Problem:
             )
         return worse / (worse + better)
 
+    def check_of_classes(self) -> None:
+        """Refuse losses that go by a number where there are probabilities of classes."""
+        if self.is_of_number:
+            raise InvalidInputError(
+                "these losses go by a number, and there are probabilities of classes here. Pass a forecast of the "
+                "number, on the command line its columns (--mean mu --std sigma), or losses by class."
+            )
+
     def loss_of_rows(self, n: int, costs: Any = None) -> FloatArray:
         """Return the losses of `n` rows, shape (A, K) where all rows have the same, else (n, A, K)."""
+        assert not isinstance(self.losses, NumberLosses)  # noqa: S101 - those have no classes
         return self._with_extra(self.losses.of(n, costs))
 
-    def expected_losses(self, probabilities: ArrayLike, *, costs: Any = None) -> FloatArray:
+    def expected_losses(self, predictions: Any, *, costs: Any = None) -> FloatArray:
         """Return what each action is expected to lose in each row, shape (n, A).
 
         Parameters
         ----------
-        probabilities : array-like of shape (n,) or (n, K)
-            Of the positive class, or of each class; named columns are matched to the classes.
+        predictions : array-like of shape (n,) or (n, K), or Forecast
+            Probabilities of the positive class, or of each class; named columns are matched to the classes. Of losses
+            that go by a number, a forecast of it.
         costs : frame or mapping of columns, optional
             The costs of the rows, for losses that need them.
 
         Notes
         -----
-        The sum over classes k of p_k L[a, k], added up in the order of the classes.
+        The sum over classes k of p_k L[a, k], added up in the order of the classes; of ranges likewise, with the
+        chances that the forecast gives them. Of a function of the number, the mean over 200 quantiles at even levels.
         """
-        prob = self.read_probabilities(probabilities)
-        return expected(two_columns(prob.values), self.loss_of_rows(len(prob.values), costs))
+        if isinstance(self.losses, NumberLosses):
+            mean, _ = self.losses.moments(as_distributions(predictions, "predictions"), costs)
+            return self._with_added(mean)
+        prob = self.read_predictions(predictions, costs).values
+        return expected(two_columns(prob), self.loss_of_rows(len(prob), costs))
 
-    def read_probabilities(self, probabilities: ArrayLike, *, name: str = "probabilities") -> Scores:
+    def realised_losses(self, y: ArrayLike, *, costs: Any = None) -> FloatArray:
+        """Return what each action loses with the numbers that came, shape (n, A); for losses that go by a number."""
+        if not self.is_of_number:
+            raise InvalidInputError("these losses go by classes. Call evaluate(y, probabilities, problem).")
+        return self.lost(as_outcomes(y, len(y), "y"), costs)
+
+    def moments(self, forecast: Distributions, costs: Any) -> tuple[FloatArray, FloatArray]:
+        """Return mean and variance of what each action will lose, shape (n, A), of losses that go by a number."""
+        if isinstance(self.losses, NumberLosses):
+            mean, variance = self.losses.moments(forecast, costs)
+            return self._with_added(mean), self._with_added(variance, is_variance=True)
+        prob = self.read_predictions(forecast, costs).values
+        return moments(prob, self.loss_of_rows(len(prob), costs))
+
+    def lost(self, y: FloatArray, costs: Any) -> FloatArray:
+        """Return what each action loses with checked numbers, shape (n, A)."""
+        if isinstance(self.losses, NumberLosses):
+            return self._with_added(self.losses.of(y, costs))
+        assert self.ranges is not None  # noqa: S101
+        return lost_by_class(self.loss_of_rows(y.size, costs), self.ranges.codes(y, costs))
+
+    def read_predictions(self, predictions: Any, costs: Any, *, name: str = "predictions") -> Scores:
+        """Check probabilities, in the order of the classes; of ranges, return those that a forecast gives."""
+        if not self.is_of_number:
+            return self.read_probabilities(predictions, name=name)
+        assert self.ranges is not None  # noqa: S101
+        return Scores(self.ranges.probabilities(as_distributions(predictions, name), costs), NUMPY)
+
+    def read_probabilities(self, probabilities: ArrayLike, *, name: str = "predictions") -> Scores:
         """Check probabilities, and put named columns in the order of the classes."""
+        self.check_of_classes()
+        if isinstance(probabilities, Distributions):
+            raise InvalidTypeError(
+                f"{name} is a {type(probabilities).__name__}, a forecast of a number, and the losses are of classes. "
+                "Give the problem thresholds=, between the ranges of the number that losses go by."
+            )
         checked = as_probabilities(probabilities, name=name)
         k = max(checked.n_columns, 2)
         if self.n_classes not in (None, k):
@@ -341,6 +445,16 @@ class Problem:
             names[place] = name
         return names
 
+    def _with_added(self, own: FloatArray, *, is_variance: bool = False) -> FloatArray:
+        """Return what is of the given actions, shape (n, A), with the constant losses of those that were added."""
+        constant = 0.0 if is_variance else 1.0
+        rest = iter(own.T)
+        parts = [
+            np.full(len(own), constant * self._extra[name]) if name in self._extra else next(rest)
+            for name in self._names
+        ]
+        return np.column_stack([parts[a] for a in self._places])
+
     def _with_extra(self, own: FloatArray) -> FloatArray:
         """Return losses with those of the actions that were added, in the order of the actions."""
         lead = own.shape[:-2]
@@ -352,6 +466,7 @@ class Problem:
         return np.stack([parts[a] for a in self._places], axis=-2)
 
     def _with_classes(self, classes: Sequence[Any], places: Sequence[int]) -> Problem:
+        assert not isinstance(self.losses, NumberLosses)  # noqa: S101
         other = copy(self)
         other.losses, other.classes = self.losses.by_class(places), tuple(classes)
         return other
@@ -362,22 +477,48 @@ class Problem:
         return f"Problem(actions={list(self.actions)!r}{classes}{capacity})"
 
 
-def _named(
-    own: Losses, actions: Sequence[Any] | None, classes: Sequence[Any] | None
+def _read(
+    given: Any, actions: Sequence[str] | None, classes: Sequence[Any] | None, ranges: Ranges | None
 ) -> tuple[Losses, list[str], tuple[Any, ...] | None]:
-    """Check the names, and put the classes into their sorted order."""
+    """Check losses of classes, or of ranges, whose order is that of the thresholds, and their names."""
+    if callable(given) and ranges is not None:
+        raise InvalidInputError("losses is a function, which needs no thresholds. Leave thresholds= out.")
+    own, named, labels = read_losses(given, actions, classes)
+    for what, told, found in (("actions", actions, named), ("classes", classes, labels)):
+        if told is not None and found is not None:
+            raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
+    labels = labels if labels is not None or classes is None else list(classes)
     n_actions, n_classes = own.shape
+    names = _names(named or actions, n_actions)
+    if ranges is not None:
+        labels = ranges.names if labels is None else labels
+        n_thresholds = len(ranges.thresholds)
+        if not n_classes == len(labels) == n_thresholds + 1:
+            raise ShapeError(
+                f"losses are of {n_classes} ranges, and {count(n_thresholds, 'threshold')} "
+                f"{'makes' if n_thresholds == 1 else 'make'} {n_thresholds + 1}. Give each range its losses."
+            )
+        return own, names, tuple(labels)
+    if labels is None:
+        return own, names, None
+    return _by_sorted_class(own, names, labels)
+
+
+def _names(actions: Sequence[Any] | None, n_actions: int) -> list[str]:
+    """Check the names of actions, or number them."""
     names = [str(a) for a in range(n_actions)] if actions is None else [as_name(each, "actions") for each in actions]
     again = [name for name in names if names.count(name) > 1]
     if again:
         raise InvalidInputError(f"actions has {again[0]!r} twice. Give each action a name of its own.")
     if len(names) != n_actions:
         raise ShapeError(f"actions names {count(len(names), 'action')} for losses of {n_actions}. Name each one.")
-    if classes is None:
-        return own, names, None
-    labels = list(classes)
-    if len(labels) != n_classes:
-        raise ShapeError(f"classes names {len(labels)} classes for losses of {n_classes}. Name each one.")
+    return names
+
+
+def _by_sorted_class(own: Losses, names: list[str], labels: list[Any]) -> tuple[Losses, list[str], tuple[Any, ...]]:
+    """Check the names of the classes, and put them into their sorted order."""
+    if len(labels) != own.shape[1]:
+        raise ShapeError(f"classes names {len(labels)} classes for losses of {own.shape[1]}. Name each one.")
     ordered = as_labels(labels, name="classes").classes.tolist()
     if len(ordered) != len(labels):
         raise InvalidInputError(f"classes names a class twice: {quoted(labels)}. Name each once.")

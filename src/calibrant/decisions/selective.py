@@ -123,7 +123,7 @@ def risk_coverage_curve(
     level = check_fraction("level", level)
     known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end, "sample_weight": sample_weight}
     if isinstance(loss, (Policy, Problem, Mapping)):
-        decided = read_decided(y, probabilities, loss, costs=costs, **known)
+        decided = read_decided(y, probabilities, loss, costs=costs, names=("probabilities", "y"), **known)
         rows, losses, sure, what = decided.rows, decided.realised_losses, -decided.promised_losses, "loss"
         variance = of_taken(decided.variance, decided.taken)
     else:

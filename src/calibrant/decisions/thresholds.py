@@ -64,7 +64,7 @@ class TunedThreshold(Plain):
 
 def tune_threshold(
     y: ArrayLike,
-    probabilities: ArrayLike,
+    predictions: Any,
     problem: Problem | Mapping[str, Any],
     *,
     share: float = 0.5,
@@ -79,8 +79,8 @@ def tune_threshold(
 
     Parameters
     ----------
-    y, probabilities, sample_weight, cluster, time, label_end
-        As in `evaluate`; probabilities, or any other score in [0, 1], of the positive class of two.
+    y, predictions, sample_weight, cluster, time, label_end
+        As in `evaluate`; probabilities, or any other score in [0, 1], of the positive class of two, or a forecast.
     problem : Problem or mapping
         Of two actions, whose second is for the positive class; without capacities.
     share : float
@@ -122,7 +122,7 @@ def tune_threshold(
     generator = as_generator(rng)
     policy = Policy(policy.problem, threshold=0.5)  # refuses what no threshold is of
     known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end, "sample_weight": sample_weight}
-    decided = read_decided(y, probabilities, policy, **known)
+    decided = read_decided(y, predictions, policy, **known)
     chosen_on, judged_on = _parts(decided, share, generator)
     value = _best(chosen_on)
     draws = np.sort([_best(each) for each in _resamples(chosen_on, generator)])
@@ -177,7 +177,7 @@ def _parts(decided: Decided, share: float, rng: np.random.Generator) -> tuple[De
 def _resamples(decided: Decided, rng: np.random.Generator) -> list[Decided]:
     """Draw rows again, whole clusters or blocks of times where these are known."""
     found = []
-    units = decided.units()
+    units = decided.units(decided.realised_losses)
     codes = units[0].code if units else np.arange(decided.rows.n_rows)
     n_units = units[0].n if units else decided.rows.n_rows
     order = np.argsort(codes, kind="stable")

@@ -1,4 +1,6 @@
-"""Forecasts of a number: predictive distributions, what they are worth, and decisions taken on them.
+"""Forecasts of a number: predictive distributions, what they are worth, and the rules of threshold calibration.
+
+Decisions of several actions, what they will cost and what they did are `calibrant.decisions`, which takes forecasts.
 
 All functions and classes raise a CalibrantError where an argument can't be used, which says where and why.
 """
@@ -57,13 +59,7 @@ from calibrant.forecasts.pit import (
     pit_test as pit_test,
     threshold_curves as threshold_curves,
 )
-from calibrant.forecasts.policy import (
-    ActionPolicy as ActionPolicy,
-    CostPolicy as CostPolicy,
-    PolicyScores as PolicyScores,
-    ThresholdPolicy as ThresholdPolicy,
-)
-from calibrant.forecasts.promise import CalibrationRows as CalibrationRows, expected_loss as expected_loss
+from calibrant.forecasts.policy import CostPolicy as CostPolicy, ThresholdPolicy as ThresholdPolicy
 from calibrant.forecasts.recalibrated import RecalibratedForecast as RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Recalibrator as Recalibrator
 from calibrant.forecasts.recalibrators.conformal import ConformalRecalibrator as ConformalRecalibrator
@@ -81,7 +77,6 @@ from calibrant.forecasts.reference import (
     persistence as persistence,
 )
 from calibrant.forecasts.regions import threshold_weighted_crps as threshold_weighted_crps
-from calibrant.forecasts.row_losses import FunctionLoss as FunctionLoss, RowLoss as RowLoss, StepLoss as StepLoss
 from calibrant.forecasts.rule_scores import evaluate_rule as evaluate_rule
 from calibrant.forecasts.scores import (
     coverage as coverage,

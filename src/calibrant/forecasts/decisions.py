@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.decisions import Problem
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
@@ -19,13 +20,12 @@ from calibrant.phrases import figure
 from calibrant.readable import Readable, columns_of
 from calibrant.validation import ArrayLike, check_number
 
-#: Levels at whose quantiles a loss without a table is averaged, to expect it.
-_N_QUANTILES = 200
-
 #: A loss of decisions and outcomes: takes arrays of one shape, booleans and numbers, and gives losses of that shape.
 LossFunction: TypeAlias = Callable[[BoolArray, FloatArray], FloatArray]
 #: What both errors of a decision together cost, as in the paper.
 SCALE = 10.0
+#: What no and yes are called as actions.
+_ACTIONS = ("no", "yes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,14 @@ class ThresholdLoss:
         table = np.array(self.table)
         return table[np.asarray(decision).astype(np.intp), (np.asarray(y) <= self.y0).astype(np.intp)]
 
+    @property
+    def problem(self) -> Problem:
+        """The problem of saying no or yes, whose classes are numbers up to `y0` and above."""
+        return Problem(np.array(self.table)[:, ::-1], actions=_ACTIONS, thresholds=self.y0)
+
     def expected(self, forecast: Forecast) -> FloatArray:
         """Return what deciding no and yes is expected to cost in each row, shape (n, 2)."""
-        table = np.array(self.table)
-        level = forecast.cdf(self.y0)
-        return np.asarray(table[:, 0] + level[:, None] * (table[:, 1] - table[:, 0]))
+        return self.problem.expected_losses(as_forecast(forecast))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -186,7 +189,7 @@ def reliability_gap(
     forecast: Forecast,
     y: ArrayLike,
     decision: ThresholdRule | tuple[float, float],
-    loss: LossFunction | ArrayLike,
+    loss: LossFunction | Problem | ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -198,9 +201,10 @@ def reliability_gap(
         See `crps`.
     decision : ThresholdRule or (y0, alpha)
         Yes where P(Y <= y0) <= alpha.
-    loss : array-like of shape (2, 2), ThresholdLoss or callable
+    loss : array-like of shape (2, 2), ThresholdLoss, Problem or callable
         A table is of the decision (row: no, yes) and of whether Y <= y0 (column: it isn't, it is), at the rule's own
-        y0. A `ThresholdLoss` has a y0 of its own; a function takes decisions and outcomes.
+        y0. A `ThresholdLoss` has a y0 of its own; a `Problem` is of two actions, the second for yes; a function takes
+        decisions and outcomes.
 
     Notes
     -----
@@ -226,7 +230,7 @@ def decision_loss(
     forecast: Forecast,
     y: ArrayLike,
     decision: ThresholdRule | tuple[float, float],
-    loss: LossFunction | ArrayLike,
+    loss: LossFunction | Problem | ArrayLike,
     *,
     sample_weight: ArrayLike | None = None,
 ) -> DecisionLoss:
@@ -235,17 +239,17 @@ def decision_loss(
     See `reliability_gap` for the arguments.
     """
     rule = as_rule(decision)
-    checked = as_loss(loss, rule.y0)
+    problem = as_problem(loss, rule.y0)
     rows = read_outcomes(forecast, y, sample_weight)
-    promised, realised = rule_losses(rows, rule, checked)
+    promised, realised = rule_losses(rows, rule, problem)
     return DecisionLoss(rows.mean(promised), rows.mean(realised))
 
 
-def rule_losses(rows: Outcomes, rule: ThresholdRule, loss: LossFunction) -> tuple[FloatArray, FloatArray]:
+def rule_losses(rows: Outcomes, rule: ThresholdRule, problem: Problem) -> tuple[FloatArray, FloatArray]:
     """Return the loss of each row that is promised, and the one that came, shape (n,) each."""
     taken = rule.decide(rows.forecast).astype(np.intp)[:, None]
-    promised = np.take_along_axis(expected_losses(rows.forecast, loss), taken, axis=1)[:, 0]
-    realised = np.take_along_axis(realised_losses(rows.y, loss), taken, axis=1)[:, 0]
+    tables = problem.expected_losses(rows.forecast), problem.realised_losses(rows.y)
+    promised, realised = (np.take_along_axis(table, taken, axis=1)[:, 0] for table in tables)
     return promised, realised
 
 
@@ -315,52 +319,27 @@ def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha
     return (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
 
 
-def expected_losses(forecast: Forecast, loss: LossFunction) -> FloatArray:
-    """Return what deciding no and yes is expected to cost in each row, shape (n, 2).
-
-    Exact for a `ThresholdLoss`; a mean over 200 quantiles at even levels for a function.
-    """
-    if isinstance(loss, ThresholdLoss):
-        return loss.expected(forecast)
-    levels = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
-    expected = np.empty((len(forecast), 2))
-    step = 10_000
-    for start in range(0, len(forecast), step):
-        part = forecast[start : start + step]
-        values = part.ppf(levels[None, :])
-        for d in (0, 1):
-            expected[start : start + step, d] = _called(loss, np.full(values.shape, bool(d)), values).mean(axis=1)
-    return expected
-
-
-def realised_losses(y: FloatArray, loss: LossFunction) -> FloatArray:
-    """Return what deciding no and yes costs with each outcome, shape (n, 2)."""
-    return np.column_stack([_called(loss, np.full(y.size, bool(d)), y) for d in (0, 1)])
-
-
-def as_loss(loss: object, y0: float | None = None) -> LossFunction:
-    """Check a loss: a `ThresholdLoss`, a function of decisions and outcomes, or a (2, 2) table of losses at `y0`."""
-    if callable(loss):
+def as_problem(loss: object, y0: float | None = None) -> Problem:
+    """Return the problem of a loss: of a table at `y0`, a `ThresholdLoss`, or a function of decisions and outcomes."""
+    if isinstance(loss, Problem):
+        if not loss.is_of_number or len(loss.actions) != 2:
+            raise InvalidInputError(f"loss is {loss!r:.80}. Pass a problem of two actions, with thresholds=.")
         return loss
+    if isinstance(loss, ThresholdLoss):
+        return loss.problem
+    if callable(loss):
+        function = loss
+
+        def of(_: Any, y: FloatArray, action: str) -> FloatArray:
+            return np.asarray(function(np.full(y.shape, action == _ACTIONS[1]), y))
+
+        return Problem(of, actions=_ACTIONS)
     if y0 is None:
         raise InvalidTypeError(
             f"loss is a {type(loss).__name__}. Pass a ThresholdLoss(y0, table), or a function of decisions (booleans) "
             "and outcomes."
         )
-    return ThresholdLoss(y0, loss)  # type: ignore[arg-type]  # its own gate
-
-
-def _called(loss: LossFunction, decision: BoolArray, y: FloatArray) -> FloatArray:
-    found = np.asarray(loss(decision, y), dtype=np.float64)
-    if found.shape != y.shape:
-        raise ShapeError(f"loss gives shape {found.shape} for {y.shape} decisions and outcomes. Return one for each.")
-    if not np.isfinite(found).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(found))[0])
-        raise InvalidInputError(
-            f"loss row {place[0]}: {found[place].item()!r} for decision {bool(decision[place])!r} and outcome "
-            f"{y[place].item()!r} ({(~np.isfinite(found)).sum():,} of {found.size:,} values). Return finite losses."
-        )
-    return found
+    return ThresholdLoss(y0, loss).problem  # type: ignore[arg-type]  # its own gate
 
 
 def as_rule(decision: object) -> ThresholdRule:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrant.decisions import Problem
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import distance_of_sides
-from calibrant.forecasts.decisions import LossFunction, ThresholdRule, as_loss, as_rule, rule_losses
+from calibrant.forecasts.decisions import LossFunction, ThresholdRule, as_problem, as_rule, rule_losses
 from calibrant.forecasts.evaluation import bounded_estimate, design_effect, scores_of
 from calibrant.forecasts.noise import floor_of, level_noise
 from calibrant.forecasts.scores import Outcomes, read_outcomes
@@ -25,7 +26,7 @@ def evaluate_rule(
     forecast: Forecast,
     y: ArrayLike,
     decision: ThresholdRule | tuple[float, float],
-    loss: LossFunction | ArrayLike | None = None,
+    loss: LossFunction | Problem | ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
@@ -43,7 +44,7 @@ def evaluate_rule(
         See `evaluate`.
     decision : ThresholdRule or (y0, alpha)
         Yes where P(Y <= y0) <= alpha.
-    loss : array-like of shape (2, 2), ThresholdLoss or callable, optional
+    loss : array-like of shape (2, 2), ThresholdLoss, Problem or callable, optional
         See `reliability_gap`.
 
     Returns
@@ -76,7 +77,7 @@ def evaluate_rule(
     """
     level, generator = check_fraction("level", level), as_generator(rng)
     rule = as_rule(decision)
-    checked = None if loss is None else as_loss(loss, rule.y0)
+    checked = None if loss is None else as_problem(loss, rule.y0)
     rows = read_outcomes(forecast, y, sample_weight, cluster=cluster, time=time, label_end=label_end)
     picked = rule.decide(rows.forecast)
     drawn = [rows.drawn(generator) for _ in range(_DRAWS)]
@@ -95,7 +96,7 @@ def evaluate_rule(
     return Scores(scores_of(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, floor.high))
 
 
-def rule_estimates(rows: Outcomes, rule: ThresholdRule, loss: LossFunction | None, level: float) -> dict[str, Estimate]:
+def rule_estimates(rows: Outcomes, rule: ThresholdRule, loss: Problem | None, level: float) -> dict[str, Estimate]:
     """Estimate how often a rule says yes and, of a loss, what it promises, what comes of it, and the gap between."""
     decided = rule.decide(rows.forecast).astype(np.float64)
     estimates = {"decided_yes": rows.rate_estimate(decided, level)}

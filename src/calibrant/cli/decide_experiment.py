@@ -1,4 +1,4 @@
-"""calibrant forecast decide: what decisions on forecasts promise and lose, before and after each recalibrator."""
+"""calibrant decide experiment: what decisions on forecasts promise and lose, before and after each recalibrator."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 @common.new_command(
-    "decide",
-    "calibrant forecast decide forecasts.parquet --mean mu --std sigma",
-    "calibrant forecast decide forecasts.csv --quantiles 'q*' --method threshold --max gap=0.06",
-    "calibrant forecast decide forecasts.parquet --mean mu --std sigma -o decisions.png --json",
+    "experiment",
+    "calibrant decide experiment forecasts.parquet --mean mu --std sigma",
+    "calibrant decide experiment forecasts.csv --quantiles 'q*' --method threshold --max gap=0.06",
+    "calibrant decide experiment forecasts.parquet --mean mu --std sigma -o decisions.png --json",
     short_help="Compare what decisions promise and lose, before and after recalibration.",
 )
 @click.argument("file")
@@ -46,7 +46,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 @click.option("-o", "--output", metavar="OUT", help="Also write a picture, .png, .svg or .pdf, or the document, .json.")
 @common.json_option
 @click.pass_context
-def decide_command(
+def experiment_command(
     ctx: click.Context,
     /,
     method: str | None,

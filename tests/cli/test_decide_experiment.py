@@ -1,4 +1,4 @@
-"""calibrant forecast decide: the figures of the library, gates on one recalibrator, a picture and a document."""
+"""calibrant decide experiment: the figures of the library, gates on one recalibrator, a picture and a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import Result
 from calibrant.forecasts import GaussianForecast, decision_experiment
 
 Run = Callable[..., Result]
-COMMAND = "forecast decide f.parquet --mean mu --std sigma --method average,variance --thresholds=-1,0,1"
+COMMAND = "decide experiment f.parquet --mean mu --std sigma --method average,variance --thresholds=-1,0,1"
 
 
 @pytest.fixture
