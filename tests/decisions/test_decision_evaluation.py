@@ -98,6 +98,32 @@ def test_clusters_of_equal_rows_say_what_one_row_each_says() -> None:
     assert copied["gap"].n_eff == pytest.approx(100.0, rel=0.02)
 
 
+def test_regret_of_three_actions_with_capacity_is_near_that_of_all_charges() -> None:
+    """All charges on a grid are tried by brute force: the search finds nearly all that they save, and never more."""
+    saved, most = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.random(14)
+        y = (rng.random(14) < p).astype(int)
+        losses = {"call": {0: 3.0, 1: -9.0}, "write": {0: 1.0, 1: -3.0}}
+        problem = Problem(losses, do_nothing="wait", capacity={"call": 3, "write": 4})
+        given = p**3  # too low: more should be called than looks worth it
+        found = evaluate(y, given, problem)
+        policy, expected = Policy(problem), problem.expected_losses(given)
+        table = np.array([[0.0, 0.0], [3.0, -9.0], [1.0, -3.0]])[:, y].T
+        grid = np.linspace(-12.0, 12.0, 33)
+        costs = [
+            table[np.arange(14), policy.codes_of(expected + np.array([0.0, a, b]))].mean()
+            for a, b in product(grid, grid)
+        ]
+        assert found["best_in_hindsight"].value >= min(costs) - 0.3
+        assert found.regret.value == pytest.approx(found.realised.value - found["best_in_hindsight"].value, abs=1e-12)
+        assert found.regret.low <= 0.0 <= found.regret.value
+        saved.append(found.regret.value)
+        most.append(found.realised.value - min(costs))
+    assert np.mean(saved) > 0.8 * np.mean(most) > 0.0
+
+
 def test_overlapping_labels_widen_the_interval() -> None:
     rng = np.random.default_rng(7)
     shocks = np.convolve(rng.normal(size=1_049), np.ones(50), "valid") / np.sqrt(50)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.decisions.hindsight import allowed, best_charges, chosen, ordering
+from calibrant.decisions.hindsight import allowed, best_charges, chosen, least_within_capacity, ordering
 from calibrant.decisions.outcomes import Decided, of_taken, read_decided
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError
@@ -20,6 +20,7 @@ from calibrant.validation import ArrayLike, check_fraction
 
 #: Scores of all rows, in this order.
 NAMES = ("realised", "promised", "gap", "regret", "best_in_hindsight", "best_single_action")
+_BIASED = "chosen by the same outcomes: biased upward by noise"
 
 
 class DecisionScores(Scores):
@@ -136,7 +137,8 @@ def evaluate(
     What was chosen by the outcomes flatters itself: `best_in_hindsight` is too low and `regret` too high by noise, so
     that the policy that can't be bettered has a regret above zero in any sample. The lower end of the interval of the
     regret is that of what charges save that were chosen on the other half of the rows, and at least 0. Of capacities
-    and more than two actions the best in hindsight is not known: both are NaN.
+    and more than two actions the best charges are searched for and not proven, so that the regret may be greater, and
+    the lower end of its interval is 0.
 
     References
     ----------
@@ -207,15 +209,16 @@ def _hindsight(decided: Decided, level: float) -> dict[str, Estimate]:
     found = {"best_single_action": replace(single, where=f"{decided.policy.actions[best]!r} for all rows")}
     n_actions, capacity = len(decided.policy.actions), decided.policy.problem.capacity
     if capacity and n_actions > 2:
-        nothing = Estimate(np.nan, np.nan, np.nan, "none", "with capacities it is measured of two actions only")
-        return {**found, "regret": nothing, "best_in_hindsight": nothing}
+        after = least_within_capacity(decided)
+        saved = decided.mean(decided.realised_losses - after, level)
+        regret = replace(saved, low=min(0.0, saved.value), high=max(saved.high, saved.value), note=_BIASED)
+        return {**found, "regret": regret, "best_in_hindsight": decided.mean(after, level)}
     free = _with_room(decided)
     after = _realised_with(free, best_charges(free))
     kept = free.realised_losses
     saved = decided.mean(kept - after, level)
     low = max(_cross_fitted(free, level), 0.0)
-    note = "chosen by the same outcomes: biased upward by noise"
-    regret = replace(saved, low=min(low, saved.value), high=max(saved.high, saved.value), note=note)
+    regret = replace(saved, low=min(low, saved.value), high=max(saved.high, saved.value), note=_BIASED)
     return {**found, "regret": regret, "best_in_hindsight": decided.mean(after, level)}
 
 

@@ -4,18 +4,23 @@ A policy takes the action of least expected loss. Its kind are the policies that
 action: of two actions and one score these are all thresholds on it. Of two actions the best charge is found exactly,
 from sums along the rows in the order of the difference. Of more it is found action by action, until none gains, from
 the policy itself and from each action for all rows: the result is no worse than any of these.
+
+Where actions are limited, charges move rows between them as far as there is room. Of two actions the rows that may have
+the limited one are known. Of more, charges are searched for among quantiles of what rows would lose by other actions.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from calibrant.decisions.outcomes import Decided
+from calibrant.decisions.outcomes import Decided, of_taken
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 
 _MOST_SWEEPS = 20
 #: A charge that keeps an action from every row, in units of the range of expected losses.
 _FORBIDDING = 4.0
+#: Charges on an action that are tried where actions are limited, and rounds over the actions.
+_N_CHARGES, _MOST_ROUNDS = 15, 3
 
 
 def best_charges(decided: Decided) -> FloatArray:
@@ -60,6 +65,36 @@ def allowed(decided: Decided) -> BoolArray | None:
     rank = np.empty(gain.size, dtype=np.int64)
     rank[order] = np.arange(gain.size) - firsts[per[order]]
     return np.asarray(rank < decided.policy.problem.capacity[name])
+
+
+def least_within_capacity(decided: Decided) -> FloatArray:
+    """Return what each row would have lost with the charges, of those tried, with which all would have lost least.
+
+    Decisions keep their capacities. No charge is among those tried, so that the loss is at most the policy's own.
+    """
+    expected, realised, weight = decided.expected, decided.realised, decided.weight
+    policy, n_actions = decided.policy, decided.expected.shape[1]
+    far = _FORBIDDING * (float(np.ptp(expected)) + 1.0)
+    charges = np.zeros(n_actions)
+
+    def losses(tried: FloatArray) -> FloatArray:
+        return of_taken(realised, policy.codes_of(expected + tried, decided.per))
+
+    best = losses(charges)
+    for _ in range(_MOST_ROUNDS):
+        before = float(weight @ best)
+        for a in range(n_actions):
+            others = np.delete(expected + charges, a, axis=1).min(axis=1)
+            levels = np.linspace(0.0, 1.0, _N_CHARGES)
+            for charge in (-far, *np.quantile(others - expected[:, a], levels).tolist(), far):
+                tried = charges.copy()
+                tried[a] = charge
+                found = losses(tried)
+                if weight @ found < weight @ best:
+                    best, charges = found, tried
+        if float(weight @ best) >= before:
+            break
+    return best
 
 
 def _descend(
