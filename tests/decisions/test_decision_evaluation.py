@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from scipy import stats
 from sklearn.metrics import confusion_matrix
 
-from calibrant.decisions import Policy, Problem, evaluate
+import calibrant as cb
+from calibrant.decisions import Policy, Problem, evaluate, expected_loss
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError
 
 YES_NO = Problem.two_actions(false_positive=1.0, false_negative=4.0)
@@ -196,6 +197,32 @@ def test_verdict_says_whether_the_promise_was_kept() -> None:
     assert "No gap found" in evaluate(y, p, YES_NO).verdict
     assert "more" in evaluate(y, p**3, YES_NO).verdict
     assert "not kept" in evaluate(y, p**3, YES_NO).verdict
+
+
+def test_a_promise_is_what_the_gap_is_measured_to() -> None:
+    """Maps of few rows are off by their own chance: held to their promise they are kept as often as its level says."""
+    plain, held = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        s = rng.random(1_600)
+        y = (rng.random(1_600) < s**1.5).astype(int)
+        fit, new = slice(0, 200), slice(200, None)
+        calibrator = cb.BetaCalibrator().fit(s[fit], y[fit])
+        promise = expected_loss(s[new], YES_NO, calibrator=calibrator, fitted_to=(s[fit], y[fit]), about="rows")
+        p = calibrator.predict_proba(s[new])
+        alone, found = (evaluate(y[new], p, YES_NO, promise=each) for each in (None, promise))
+        assert found.gap.value == pytest.approx(found.realised.value - promise.value)
+        assert found.promised.value == promise.value
+        plain.append(alone.gap.low <= 0.0 <= alone.gap.high)
+        held.append(found.gap.low <= 0.0 <= found.gap.high)
+        assert held[-1] == (promise.low <= found.realised.value <= promise.high)
+        assert ("No gap found" in found.verdict) == held[-1]
+    assert np.mean(plain) < 0.85
+    assert np.mean(held) >= 0.9
+    with pytest.raises(InvalidInputError, match="about="):
+        evaluate(y[new], p, YES_NO, promise=expected_loss(p, YES_NO))
+    with pytest.raises(InvalidInputError, match="level=0"):
+        evaluate(y[new], p, YES_NO, promise=promise, level=0.9)
 
 
 def test_gap_of_calibrated_rows_is_covered() -> None:

@@ -25,6 +25,8 @@ from calibrant.validation import ArrayLike, as_weight
 #: or whether it is the second of two.
 Rule: TypeAlias = Callable[[Any], Any]
 
+#: What a promise says of itself that is for what these very rows will lose.
+OF_THESE_ROWS = "these rows"
 #: A share of the largest loss that is rounding, and no gap.
 _ROUNDING = 8.0 * EPS
 

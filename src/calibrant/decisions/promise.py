@@ -28,7 +28,16 @@ import numpy as np
 
 from calibrant.decisions.losses import moments
 from calibrant.decisions.numbers import Distributions, as_distributions
-from calibrant.decisions.outcomes import Chosen, Decided, decide_rows, depending, of_taken, read_decided, read_policy
+from calibrant.decisions.outcomes import (
+    OF_THESE_ROWS,
+    Chosen,
+    Decided,
+    decide_rows,
+    depending,
+    of_taken,
+    read_decided,
+    read_policy,
+)
 from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
 from calibrant.dependence import MeanError
@@ -137,7 +146,7 @@ def expected_loss(
         nothing was fitted to. Without either the predictions are taken for calibrated, which the note says.
     about : {"future", "rows"}
         What the interval is to hold: the mean loss of rows to come like these, or the mean loss that these very rows
-        will show, in which chance has a part too.
+        will show, in which chance has a part too: what `evaluate(promise=)` holds them to.
     sample_weight, cluster, time, label_end
         As in `calibrant.metrics.evaluate`, of the new rows.
     costs, per
@@ -239,7 +248,8 @@ def _score(
         error = joined_errors([own.error, off.error], off.more)
         method, note = f"{own.method}, {off.method}", f"the predictions alone promise {figure(mean)}"
     note = note if math.isfinite(error.error) else NO_ERROR
-    found = Estimate(value, *error.ends(value, level), method, note, effect=own.effect)
+    ends = error.ends(value, level)
+    found = Estimate(value, *ends, method, note, effect=own.effect, where=OF_THESE_ROWS if about == "rows" else "")
     n_eff = replace(rows, cluster=None, time=None, label_end=None).effective_size
     return found.to_score("expected_loss", level=level, n=rows.n_rows, evaluated_on=evaluated_on, n_eff=n_eff)
 
