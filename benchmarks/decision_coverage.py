@@ -22,8 +22,9 @@ N_NEW, N_TRUTH = 2_000, 200_000
 #: Costs of a false positive, of both errors together 1.
 COSTS = (0.05, 0.2, 0.5)
 METHODS = ("sigmoid", "beta", "isotonic", "venn_abers")
-#: What the rate of an outcome is at a logit: a line, which all methods hold, and a wave, which two don't.
-TRUTHS = ("line", "wave")
+#: What the rate of an outcome is at a score: a line by logit, which all methods hold, and a wave, which two don't;
+#: steps; and rare. The share of the correction that `expected_loss` adds was chosen on the first two.
+TRUTHS = ("line", "wave", "steps", "rare")
 LEVEL, LOW, HIGH = 0.95, 0.93, 0.975
 _SEED = 20_261_123
 
@@ -41,9 +42,9 @@ def run_coverage(tables: Tables) -> None:
     error = {n: np.sqrt(LEVEL * (1.0 - LEVEL) / runs) for n, runs in SIZES.items()}
     said = ", ".join(f"{error[n]:.3f} of {n:,}" for n in SIZES)
     tables.add(f"expected_loss: share of 95% intervals that hold the truth (standard error {said})", header, lines)
-    for n in SIZES:
-        shares = [share for (_, _, size, _), share in found.items() if size == n]
-        claim = f"expected_loss, {n:,} rows: mean coverage of {len(shares)} cases"
+    for n, truths in product(SIZES, (TRUTHS[:2], TRUTHS[2:])):
+        shares = [share for (_, truth, size, _), share in found.items() if size == n and truth in truths]
+        claim = f"expected_loss, {n:,} rows, {' and '.join(truths)}: mean coverage of {len(shares)} cases"
         tables.goal(claim, float(np.mean(shares)), at_least=LOW, at_most=HIGH)
 
 
@@ -61,10 +62,16 @@ def covered(case: tuple[str, str, int, float]) -> float:
 def draw(rng: np.random.Generator, n: int, truth: str) -> tuple[np.ndarray, np.ndarray]:
     """Return scores of rows, and the rate of the outcome at each."""
     z = rng.normal(-0.5, 1.6, n)
-    rate = (
-        expit(0.6 * z - 0.4) if truth == "line" else np.clip(expit(0.9 * z) + 0.12 * np.sin(4 * expit(z)), 0.01, 0.99)
-    )
-    return expit(z), rate
+    scores = expit(z)
+    match truth:
+        case "line":
+            return scores, expit(0.6 * z - 0.4)
+        case "wave":
+            return scores, np.clip(expit(0.9 * z) + 0.12 * np.sin(4.0 * scores), 0.01, 0.99)
+        case "steps":
+            return scores, np.array([0.05, 0.2, 0.55, 0.9])[np.searchsorted([0.2, 0.45, 0.7], scores)]
+        case _:
+            return scores, 0.15 * scores**2
 
 
 def _holds(

@@ -1,11 +1,14 @@
-"""Decisions: promises against what came true, on simulated rows and on twelve real score sets; speed of a policy.
+"""Decisions: promises against what came true, on simulated rows, twelve real score sets and eight forecast pairs.
 
 The real sets are drawn apart into calibration rows and held-out rows, ten times each. Of 50 cost ratios the promise of
-the decisions on the held-out rows is compared with what they lost: of the scores as they are, and after `auto`.
+the decisions on the held-out rows is compared with what they lost: of the scores as they are, and after `auto`; of
+forecasts as they are, and after the recalibrator that `calibrant forecast fit` takes by default. Forecasts are decided
+on by whether a number is above a threshold: the median of the calibration rows, and their quantile of 80%.
 
-* "gap": the interval of `evaluate`, which takes the promise as given and carries the chance of the held-out rows.
-* "promise": whether what the held-out rows lost lies in the interval of `expected_loss(about="rows")`, which carries
-  the calibration's own uncertainty too.
+* "predictions": the interval of `evaluate`, which takes the predictions as given and carries the chance of the held-out
+  rows alone.
+* "promise": the gap of `evaluate(promise=)`, to what `expected_loss(about="rows")` promised by the calibration rows,
+  out of fold, which carries the calibration's own uncertainty too.
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ import pyarrow.parquet as pq
 import calibrant as cb
 from benchmarks._harness import Tables, kept, machine_facts, race
 from benchmarks.decision_coverage import run_coverage
+from benchmarks.forecast_sets import SETS as FORECAST_SETS, Run, runs
 from benchmarks.score_sets import binary_sets, splits
 from calibrant.decisions import Policy, Problem, expected_loss
 from calibrant.decisions.hindsight import best_charges, chosen, ordering
 from calibrant.decisions.outcomes import of_taken, read_decided
 from calibrant.errors import CalibrantWarning
+from calibrant.forecasts import ThresholdRecalibrator
 from calibrant.metrics import Estimate
 from calibrant.rows import read_rows
 
@@ -48,6 +53,8 @@ SETS = (
     "icing",
 )
 N_CALIBRATION, N_OF_SMALL, DRAWS = 1_000, 600, 10
+#: Levels of the thresholds among the outcomes of calibration rows, and folds that recalibrators are fitted without.
+AT, N_FOLDS = (0.5, 0.8), 10
 #: What a false positive costs, of both errors together 1; 50 as in Sahoo et al. (2021).
 COSTS = np.linspace(0.05, 0.95, 50)
 LEVEL, TOLERANCE = 0.95, 0.02
@@ -65,31 +72,50 @@ def run() -> Tables:
 
 def _real_sets(tables: Tables) -> None:
     with ProcessPoolExecutor() as pool:
-        found = dict(zip(SETS, pool.map(partial(kept, measure_set, of=(N_CALIBRATION, DRAWS)), SETS), strict=True))
+        of_sets = dict(zip(SETS, pool.map(partial(kept, measure_set, of=(N_CALIBRATION, DRAWS)), SETS), strict=True))
+        named = list(FORECAST_SETS)
+        of_pairs = dict(zip(named, pool.map(partial(kept, measure_pair, of=(DRAWS, AT)), named), strict=True))
+    _report(tables, "after auto, 12 sets", of_sets)
+    _report(tables, "after the default recalibrator, 8 forecast pairs", of_pairs)
+
+
+def _report(tables: Tables, what: str, found: dict[str, dict[str, float]]) -> None:
+    """Add the table and the goal of some sets."""
     lines = []
     for name, each in found.items():
         figures = [f"{each[key]:.3f}" for key in ("gap before", "gap after", "promise after")]
         regrets = [f"{each[key]:.4f}" for key in ("size before", "size after", "regret before", "regret after")]
         lines.append([name, f"{each['draws']:.0f}", *figures, *regrets])
-    header = ["set", "draws", "gap, before", "after auto", "promise, after", "|gap| before", "after"]
+    keys = [key for key in next(iter(found.values())) if key != "draws"]
+    means = {key: float(np.mean([each[key] for each in found.values()])) for key in keys}
+    figures = [f"{means[key]:.3f}" for key in ("gap before", "gap after", "promise after")]
+    lines.append(["mean", "", *figures, *(f"{means[key]:.4f}" for key in keys[3:])])
+    header = ["set", "draws", "predictions, before", "after", "promise, after", "|gap| before", "after"]
     header += ["regret before", "after"]
     caption = (
-        f"Share of {len(COSTS)} cost ratios whose 95% interval holds; mean size of the gap and mean regret per row"
+        f"Share of gaps at {len(COSTS)} cost ratios whose 95% interval holds 0, {what}; mean |gap| and regret a row"
     )
     tables.add(caption, header, lines)
-    shares = {key: float(np.mean([each[key] for each in found.values()])) for key in next(iter(found.values()))}
-    for key, claim in (("gap after", "gap after auto holds 0"), ("promise after", "promise after auto holds")):
-        low, high = LEVEL - TOLERANCE, LEVEL + TOLERANCE
-        tables.goal(f"{claim}: share of the intervals, 12 sets", shares[key], at_least=low, at_most=high)
-    means = [[key, f"{value:.4f}"] for key, value in shares.items() if key != "draws"]
-    tables.add("Means over the sets; losses in units of both costs together", ["what", "mean"], means)
+    low, high = LEVEL - TOLERANCE, LEVEL + TOLERANCE
+    claim = f"gaps to the promise whose interval holds 0, {what}"
+    tables.goal(claim, means["promise after"], at_least=low, at_most=high)
+    tables.goal(f"mean regret {what}, of that before", means["regret after"] / means["regret before"], at_most=1.0)
 
 
 def measure_set(name: str) -> dict[str, float]:
     """Return shares and means over the draws of a set and all cost ratios."""
     score_set = next(each for each in binary_sets() if each.name == name)
     n = N_CALIBRATION if score_set.y.size > 2 * N_CALIBRATION else N_OF_SMALL
-    found = [measure_split(split.calibration, split.held_out) for split in splits(score_set, n, DRAWS)]
+    return _means([measure_split(split.calibration, split.held_out) for split in splits(score_set, n, DRAWS)])
+
+
+def measure_pair(name: str) -> dict[str, float]:
+    """Return shares and means over the draws of a regression set and all cost ratios."""
+    of_set = [run for run in runs(DRAWS) if run.set == name and run.base == "boosted normal"]
+    return _means([measure_forecasts(run, at) for run in of_set for at in AT])
+
+
+def _means(found: list[dict[str, float]]) -> dict[str, float]:
     return {key: float(np.mean([each[key] for each in found])) for key in found[0]} | {"draws": float(len(found))}
 
 
@@ -100,11 +126,35 @@ def measure_split(calibration: Any, held_out: Any) -> dict[str, float]:
         calibrator = cb.AutoCalibrator().fit(calibration.p, calibration.y)
         out_of_fold = _out_of_fold(calibration)
     after = calibrator.predict_proba(held_out.p)
+    return measure(held_out.y, held_out.p, after, calibration.y, out_of_fold)
+
+
+def measure_forecasts(run: Run, at: float) -> dict[str, float]:
+    """Return shares and means over the cost ratios of one split of a forecast, whose event is a number above one."""
+    (forecast, y), (later, came) = run.calibration, run.test
+    above = float(np.quantile(y, at))
+    folds = np.random.default_rng(run.seed).permutation(y.size) % N_FOLDS
+    out_of_fold = np.empty(y.size)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        recalibrator = ThresholdRecalibrator().fit(forecast, y)
+        for fold in range(N_FOLDS):
+            train, held = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            fitted = ThresholdRecalibrator().fit(forecast[train], y[train])
+            out_of_fold[held] = fitted.transform(forecast[held]).sf(above)
+    after = recalibrator.transform(later).sf(above)
+    return measure(came > above, later.sf(above), after, y > above, out_of_fold)
+
+
+def measure(
+    y: np.ndarray, before: np.ndarray, after: np.ndarray, known: np.ndarray, out_of_fold: np.ndarray
+) -> dict[str, float]:
+    """Return shares and means over the cost ratios, of probabilities before and after calibration to known rows."""
     rows = []
     for cost in COSTS.tolist():
         problem = Problem.two_actions(false_positive=cost, false_negative=1.0 - cost)
-        measured = [_gap_and_regret(held_out.y, p, problem) for p in (held_out.p, after)]
-        promise = expected_loss(after, problem, fitted_to=(out_of_fold, calibration.y), about="rows", level=LEVEL)
+        measured = [_gap_and_regret(y, p, problem) for p in (before, after)]
+        promise = expected_loss(after, problem, fitted_to=(out_of_fold, known), about="rows", level=LEVEL)
         gaps, regrets, (_, realised) = zip(*measured, strict=True)
         holds = [gap.low <= 0.0 <= gap.high for gap in gaps]
         sizes = [abs(gap.value) for gap in gaps]
