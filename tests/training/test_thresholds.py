@@ -12,7 +12,7 @@ from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.sizing import StakeRule, sizing_error
-from calibrant.training.thresholds import choose_threshold, evaluate_trading, threshold_table
+from calibrant.training.thresholds import choose_threshold, evaluate_returns, evaluate_trading, threshold_table
 from calibrant.training.training_run import run_dataset
 
 
@@ -137,6 +137,27 @@ def test_refuses(arguments: dict[str, object], text: str) -> None:
         choose_threshold(**{"y_true": [0, 1], "y_prob": [0.5, 0.6], **arguments})  # type: ignore[arg-type]
 
 
+def test_returns_are_those_of_the_stakes_with_their_promise() -> None:
+    prob, y = forecasts(400, 1.0, 3)
+    rule = StakeRule(cost=0.02, up=0.8)
+    found = evaluate_returns(y, prob, threshold=0.45, rule=rule)
+    stakes = rule.stakes(prob)
+    confidence = np.where(stakes > 0.0, prob[:, 2], np.where(stakes < 0.0, prob[:, 0], 0.0))
+    returns = np.column_stack([rule.returns(stakes, np.full(400, move)) for move in (-1, 0, 1)])
+    returns *= ((confidence > 0.45) & (stakes != 0.0))[:, None]
+    assert found.promised.value == pytest.approx(-(prob * returns).sum(axis=1).mean())
+    assert found.realised.value == pytest.approx(-returns[np.arange(400), y + 1].mean())
+    assert found.gap.value == pytest.approx(found.realised.value - found.promised.value)
+    up = prob[:, 2] / (prob[:, 0] + prob[:, 2])
+    of_two = evaluate_returns((y > 0).astype(int), up, rule=rule)
+    stakes = rule.stakes(up)
+    expected = up * rule.returns(stakes, np.ones(400)) + (1.0 - up) * rule.returns(stakes, -np.ones(400))
+    assert of_two.promised.value == pytest.approx(-expected.mean())
+    time = np.arange(400)
+    wide = evaluate_returns(y, prob, rule=rule, time=time, label_end=time + 40).gap
+    assert "block" in wide.method
+
+
 def test_thresholds_are_chosen_on_one_part_and_judged_on_the_other(make_bars: Callable[..., Bars]) -> None:
     data = run_dataset(TrainConfig(horizon=10), make_bars(900))
     before, test = data.last(0.2)
@@ -154,3 +175,7 @@ def test_thresholds_are_chosen_on_one_part_and_judged_on_the_other(make_bars: Ca
     error = sizing_error(test.y, forecasts[1].raw, rule=rule, classes=test.classes)
     assert found["raw"]["sizing_error"]["value"] == error.value
     assert found["rule"]["cost"] == 0.01
+    about = {"rule": rule, "time": test.time, "label_end": test.label_end, "classes": test.classes.tolist()}
+    cut = found["calibrated"]["chosen"] or 0.0
+    returns = evaluate_returns(test.y, forecasts[1].calibrated, threshold=cut, evaluated_on="test part", **about)
+    assert found["calibrated"]["returns"]["gap"] == returns.gap.to_dict()

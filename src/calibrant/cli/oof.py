@@ -126,13 +126,25 @@ def trading_text(acting: dict[str, Any]) -> str:
             rows.append([*counts, *rates, "ruin" if one["growth"] is None else f"{1e4 * one['growth']:+.2f}"])
         header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
         lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
-        lines += [table(header, rows), f"Chosen before it: {found['reason']}"]
+        lines += [table(header, rows), f"Chosen before it: {found['reason']}", _returns_text(found)]
     errors = [acting[name]["sizing_error"] for name in (BEFORE, AFTER)]
     lines.append(
         f"\nSizing error |stake from p - stake from the realised rate|: raw {errors[0]['value']:.4f}, calibrated "
         f"{errors[1]['value']:.4f} (by chance alone {errors[1]['floor']:.4f})"
     )
     return "\n".join(lines)
+
+
+def _returns_text(found: dict[str, Any]) -> str:
+    """Return what trades of the chosen threshold were promised to earn, and earned."""
+    promised, realised, gap = (found["returns"][name] for name in ("promised", "realised", "gap"))
+    which = "all trades" if found["chosen"] is None else f"trades above {found['chosen']:g}"
+    ends = [f"{-1e4 * end:+.2f}" for end in (gap["high"], gap["low"]) if end is not None]
+    between = f", {100 * gap['level']:g}% interval {' to '.join(ends)}" if ends else ""
+    return (
+        f"Returns of {which}, per 10,000 and row: {-1e4 * promised['value']:+.2f} promised, "
+        f"{-1e4 * realised['value']:+.2f} came ({-1e4 * gap['value']:+.2f}{between})"
+    )
 
 
 def _value(value: float | None) -> str:

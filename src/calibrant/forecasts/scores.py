@@ -16,7 +16,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import checked_interval_level
 from calibrant.forecasts.kinds import QuantileForecast, SampleForecast
 from calibrant.forecasts.points import LARGEST, as_numbers
-from calibrant.metrics import NO_ERROR, Estimate, rate_estimate
+from calibrant.metrics import Estimate, mean_over_units, rate_estimate
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
@@ -149,18 +149,12 @@ def mean_estimate(
     least: float = -np.inf,
     most: float = np.inf,
 ) -> Estimate:
-    """Estimate a weighted mean by Student's t without skewness, from sums over units where there are any."""
+    """Estimate a weighted mean as `mean_over_units` does, cut to the range that it can lie in."""
     value = float(np.average(values, weights=weight))
     if not math.isfinite(value):
         return Estimate(value, value, value, "none", "infinite: see log_score")
-    found = alone = Units.of_rows(values.size).error_of_mean(values, weight)
-    if units is not None:
-        found = units.error_of_mean(values, weight)
-    effect = max((found.error / alone.error) ** 2, 1.0) if 0.0 < alone.error < math.inf else 1.0
-    low, high = found.ends(value, level)
-    note = "" if math.isfinite(found.error) else NO_ERROR
-    method = "Hall's t" if units is None else f"Hall's t ({units.words})"
-    return Estimate(value, max(low, least), min(high, most), method, note, effect=effect)
+    found = mean_over_units(values, weight, () if units is None else (units,), level)
+    return replace(found, low=max(found.low, least), high=min(found.high, most))
 
 
 def read_outcomes(

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.decisions import DecisionScores, Problem, evaluate
 from calibrant.dependence import TimeArray, as_label_times, block_draws, block_length, effective_rows
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import wilson
@@ -17,10 +18,19 @@ from calibrant.training.block_bootstrap import paired_means
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.sizing import StakeRule, read_moves, sizing_error
-from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
+from calibrant.validation import (
+    ArrayLike,
+    as_generator,
+    as_probabilities,
+    as_scores,
+    check_fraction,
+    check_integer,
+    check_same_length,
+)
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 _N_DRAWS = 1000
+_STAY_OUT, _TRADE = "stay out", "trade"
 _Given: TypeAlias = ArrayLike | None
 #: Trades, at least, by which a threshold can be chosen: independent ones.
 _LEAST_TRADES = 10.0
@@ -223,6 +233,64 @@ def choose_threshold(
     return ThresholdChoice(None, reason, table)
 
 
+def evaluate_returns(
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    *,
+    threshold: float = 0.0,
+    rule: StakeRule | None = None,
+    time: ArrayLike | None = None,
+    label_end: ArrayLike | None = None,
+    classes: Sequence[Any] | None = None,
+    level: float = 0.95,
+    evaluated_on: str = "given data",
+) -> DecisionScores:
+    """Measure what trades lost, what the probabilities promised, and what other trades would have saved.
+
+    Parameters
+    ----------
+    y_true, y_prob, rule, time, label_end, classes, level
+        As for `threshold_table`.
+    threshold : float
+        In [0, 1): a row is traded where the probability of its side is above.
+    evaluated_on : str
+        What the rows are; kept in each score.
+
+    Returns
+    -------
+    DecisionScores
+        Of the actions "stay out" and "trade", whose losses are returns on the capital after costs, per row, with the
+        sign turned: see `calibrant.decisions.evaluate`.
+
+    Raises
+    ------
+    CalibrantError
+        If an argument can't be used; the message says where and why.
+
+    Examples
+    --------
+    >>> from calibrant.training.thresholds import StakeRule, evaluate_returns
+    >>> rule = StakeRule("flat", cap=0.1)
+    >>> found = evaluate_returns([1, 1, 0, 1] * 20, [0.9, 0.8, 0.7, 0.6] * 20, threshold=0.65, rule=rule)
+    >>> print(found.promised)
+    promised -0.0450 [-0.0514, -0.0381]
+    >>> print(found.gap)
+    gap 0.0200 [0.0054, 0.0374]
+    """
+    (cut,) = _check_thresholds([threshold])
+    trades = _read(y_true, y_prob, None, None, classes, rule)
+    rule = StakeRule() if rule is None else rule
+    is_of_three = as_probabilities(y_prob, name="y_prob").n_columns == 3
+    moves = (-1, 0, 1) if is_of_three else (-1, 1)
+    lost = -np.column_stack([rule.returns(trades.stakes, np.full(trades.stakes.size, move)) for move in moves])
+    losses = np.stack((np.zeros_like(lost), lost), axis=1)
+    known = moves if classes is None and is_of_three else classes
+    problem = Problem(losses, actions=[_STAY_OUT, _TRADE], classes=None if known is None else list(known))
+    taken = np.where(trades.above(cut), _TRADE, _STAY_OUT)
+    about: dict[str, Any] = {"time": time, "label_end": label_end, "level": level, "evaluated_on": evaluated_on}
+    return evaluate(y_true, y_prob, taken, problem, **about)
+
+
 def evaluate_trading(
     earlier: Dataset, forecasts: Forecasts, test: Dataset, test_forecasts: Forecasts, *, rule: StakeRule, rng: int = 0
 ) -> dict[str, Any]:
@@ -230,7 +298,8 @@ def evaluate_trading(
 
     The forecasts of the earlier rows are those of fits that had not seen them; the test rows had no part in anything.
     Returns the `rule`; and for "raw" and "calibrated": `sizing_error` on the test rows with its `floor`; `chosen`, a
-    threshold or None for "do not trade", with the `reason`; `validation` and `test`, the figures of each threshold.
+    threshold or None for "do not trade", with the `reason`; `validation` and `test`, the figures of each threshold; and
+    `returns` on the test rows, promised and realised, at the chosen threshold, or of all trades where none was chosen.
     """
 
     def about(data: Dataset) -> dict[str, Any]:
@@ -240,12 +309,15 @@ def evaluate_trading(
     for name in (BEFORE, AFTER):
         choice = choose_threshold(earlier.y, forecasts.named()[name], **about(earlier))
         prob = test_forecasts.named()[name]
+        known = {"rule": rule, "time": test.time, "label_end": test.label_end, "classes": test.classes.tolist()}
+        returns = evaluate_returns(test.y, prob, threshold=choice.threshold or 0.0, evaluated_on="test part", **known)
         found[name] = {
             "sizing_error": asdict(sizing_error(test.y, prob, rule=rule, classes=test.classes, rng=rng)),
             "chosen": choice.threshold,
             "reason": choice.reason,
             "validation": [result.to_dict() for result in choice.table],
             "test": [result.to_dict() for result in threshold_table(test.y, prob, **about(test))],
+            "returns": {key: returns[key].to_dict() for key in ("promised", "realised", "gap", "regret")},
         }
     return found
 
