@@ -14,7 +14,7 @@ from report_cases import CASES, PARTY, RIGHT_TO_LEFT, binary, hostile_report, mu
 
 import calibrant as cb
 from calibrant.phrases import decimals
-from calibrant.report.report import MEANINGS, score_section
+from calibrant.report.scores import MEANINGS, score_section
 
 URL_ATTRIBUTES = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background", "formaction", "ping"}
 

@@ -15,7 +15,7 @@ from report_cases import CASES, HOSTILE, binary, hostile_report, multiclass
 
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError, ShapeError
-from calibrant.report.report import MEANINGS
+from calibrant.report.scores import MEANINGS
 
 
 def leaves(value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from calibrant.cli import common
+from calibrant.cli.costs import COST_OPTIONS, cost_columns, read_problem, read_with_costs
 from calibrant.cli.data import FileRows, Request, called, data_options, format_option, split_list, split_names
 from calibrant.cli.decide_experiment import experiment_command
 from calibrant.cli.decide_forecasts import (
@@ -44,16 +45,6 @@ _FIGURES_WIDTH, _LEAST_WIDTH = 62, 8
 _THRESHOLDS = "0.05,0.1,0.15,0.2,0.25,0.3,0.4,0.5,0.6,0.7,0.8"
 _CURVES = ("decision", "cost", "risk")
 _ABOUT = ("future", "rows")
-
-_COST_OPTIONS = [
-    click.option("--costs", metavar="JSON", help="A file of losses: {action: {class: loss}}, or a problem."),
-    click.option("--false-positive", type=float, metavar="COST", help="What a wrong yes costs; instead of --costs."),
-    click.option("--false-negative", type=float, metavar="COST", help="What a wrong no costs."),
-    click.option("--true-positive", type=float, metavar="BENEFIT", help="What a right yes is worth.  [default: 0]"),
-    click.option("--true-negative", type=float, metavar="BENEFIT", help="What a right no is worth.  [default: 0]"),
-    click.option("--threshold", type=float, metavar="P", help="Say yes from this probability on.  [default: by cost]"),
-    click.option("--per", metavar="COLUMN", help="What capacities are for each of: a day."),
-]
 
 
 class _ToPromise(NamedTuple):
@@ -95,7 +86,7 @@ command.add_command(experiment_command)
     ],
 )
 @data_options("positive", "calibrator", "dependence", "missing")
-@common.with_options([*_COST_OPTIONS, *FORECAST_OPTIONS])
+@common.with_options([*COST_OPTIONS, *FORECAST_OPTIONS])
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @common.level_option()
 @gate_options
@@ -135,7 +126,7 @@ def _decided(options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:
     """Read and decide rows of probabilities; return them, what was read as plain values, and in a line."""
     from calibrant.decisions import Policy, decide_rows
 
-    problem, threshold, per = _problem(options)
+    problem, threshold, per = read_problem(options)
     problem.check_of_classes()
     found, beside = _read(Request(**options), problem, per)
     policy = Policy(problem.in_order(found.rows.classes.tolist()), threshold=threshold)
@@ -148,7 +139,7 @@ def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tup
     """Read and decide rows of forecasts."""
     from calibrant.decisions import Policy, read_decided
 
-    given, threshold, per = _problem(options)
+    given, threshold, per = read_problem(options)
     problem = request.problem(given)
     rows = labelled(request, options, {"per": per, "group": options["group"]} | {n: n for n in problem.cost_columns})
     beside = {name: rows.extra.get(name) for name in ("per", "group")}
@@ -175,7 +166,7 @@ def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tup
 @click.argument("file")
 @click.option("--score", multiple=True, metavar="COLUMNS", help="Column of the scores, or one per class.  [default: p]")
 @format_option
-@common.with_options(_COST_OPTIONS)
+@common.with_options(COST_OPTIONS)
 @common.with_options(FORECAST_OPTIONS)
 @click.option("--calibrator", metavar="CALIBRATOR", help="What makes probabilities of the scores, or recalibrates.")
 @click.option("--fitted-to", metavar="FILE", help="The rows that it was fitted to, or others with outcomes.")
@@ -196,7 +187,7 @@ def promise_command(**options: Any) -> None:
     as_json, about, level = options["as_json"], options["about"], options["level"]
     check_choice("about", about, _ABOUT)
     forecasts = forecast_request(options)
-    problem, threshold, per = _problem(options)
+    problem, threshold, per = read_problem(options)
     if forecasts is None:
         of = _promised_rows(options, problem, per)
     else:
@@ -360,58 +351,14 @@ def _curve(
     return curve.to_dict(), header, lines, {}
 
 
-def _problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | None]:
-    """Take what options say of the losses, and return the problem, its threshold, and the column of --per."""
-    from calibrant import persistence
-    from calibrant.decisions import Problem
-    from calibrant.validation import check_number
-
-    costs, threshold, per = (options.pop(name) for name in ("costs", "threshold", "per"))
-    given = {name: options.pop(name) for name in ("false_positive", "false_negative", "true_positive", "true_negative")}
-    named = [name for name, value in given.items() if value is not None]
-    if costs is not None:
-        if named:
-            raise InvalidInputError(f"--{named[0].replace('_', '-')} stands beside --costs. Leave one of them out.")
-        document: Any = persistence.read_plain(costs)
-        return Problem.from_dict(document), threshold, per
-    if given["false_positive"] is None or given["false_negative"] is None:
-        raise InvalidInputError(
-            "what do decisions cost? Pass --false-positive and --false-negative, or a file of losses with --costs."
-        )
-    for name, value in given.items():
-        if value is not None:
-            check_number(f"--{name.replace('_', '-')}", value, minimum=0.0)
-    problem = Problem.two_actions(
-        false_positive=given["false_positive"],
-        false_negative=given["false_negative"],
-        true_positive_benefit=given["true_positive"] or 0.0,
-        true_negative_benefit=given["true_negative"] or 0.0,
-    )
-    return problem, threshold, per
-
-
-def _cost_columns(problem: Problem | None) -> list[str]:
-    return [] if problem is None else problem.cost_columns
-
-
 def _read(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
-    import numpy as np
-
     opened = request.open()
     if opened.is_large:
         raise InvalidInputError(
             f"{request.file} has more rows than are held in memory. Take a sample of them, or of their days."
         )
-    names = list(dict.fromkeys([*_cost_columns(problem), *([] if per is None else [per])]))
-    opened.source.select(names)
-    found = opened.read()
-    if not names:
-        return found, None
-    beside = opened.source.read(list(dict.fromkeys([*names, *([request.weight] if request.weight else [])])))
-    if request.weight is not None:
-        beside = beside.filter(np.asarray(beside.column(request.weight), dtype=np.float64) > 0.0)
-    return found, beside
+    return read_with_costs(opened, problem, per)
 
 
 def _unlabelled(
@@ -423,7 +370,7 @@ def _unlabelled(
     source = open_rows(file, format=options["format"])
     own = list(calibrator.score_names_ or ()) if calibrator is not None else []
     names = source.select(split_names(options["score"], source.names) or own or ["p"])
-    beside = [*_cost_columns(problem), *(name for name in (per, options["cluster"]) if name is not None)]
+    beside = [*cost_columns(problem), *(name for name in (per, options["cluster"]) if name is not None)]
     table = source.read(list(dict.fromkeys([*names, *source.select(beside)])))
     for name in names:
         check_numbers(table.column(name), called(name, source.name))

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from calibrant.cli.common import echo, level_option, new_command, progress, seed_option
-from calibrant.cli.data import Request, check_output, check_suffix, data_options
+from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
+from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
+from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, check_suffix, data_options
 from calibrant.files import open_target
 
 
@@ -17,6 +18,7 @@ from calibrant.files import open_target
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
 @click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")
 @click.option("--bins", default=10, metavar="N", help="Bins of the reliability diagram.")
+@with_options(COST_OPTIONS)
 @level_option()
 @seed_option("resampled intervals")
 def command(output: str, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
@@ -24,23 +26,39 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
 
     FILE may be a folder of files too, or a DuckDB database. What is too large for memory is read in passes.
 
-    --calibrator reports on what a saved calibrator, of any kind, makes of the scores.
+    --calibrator reports on what a saved calibrator, of any kind, makes of the scores, beside the scores before it. Give
+    rows that it was not fitted to.
 
-    A page of HTML stands alone: it has no script and fetches nothing. The same data give the same bytes.
+    --costs, or --false-positive and --false-negative, add a section on what to do with the probabilities: what
+    decisions on them were promised to cost, and what they did.
+
+    A page of HTML stands alone: it fetches nothing, and is whole where its one small script, which sorts tables and
+    tells the figures of points, may not run. The same data give the same bytes.
     """
-    from calibrant.report import Report
+    from calibrant.decisions import Policy
+    from calibrant.report import Decisions, Report
 
     suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
+    problem = threshold = per = None
+    if asks_for_decisions(options):
+        problem, threshold, per = read_problem(options)
     opened = Request(**options).open()
     more: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
     if opened.is_large:
         columns = opened.resolve(takes_dependence=True)
         with progress("Measuring"):
             more |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
+            more |= {} if problem is None else {"problem": Policy(problem, threshold=threshold)}
             report = Report.from_source(columns.source, group=options["group"], **more)
     else:
-        found = opened.read()
+        found, beside = read_with_costs(opened, problem, per)
+        if problem is not None:
+            of_per = None if per is None else beside.column(per)
+            costs = beside if problem.needs_costs else None
+            more["decisions"] = Decisions(Policy(problem, threshold=threshold), costs, of_per, per or "")
+        if options["calibrator"] is not None:
+            more |= _before(opened, found)
         source, of = found.columns.source, found.columns.request
         more |= {"source": source.name, "n_skipped": source.n_skipped, "label_name": of.label}
         more |= {"file": None if of.file == "-" else of.file}
@@ -49,3 +67,21 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
     echo(f"Wrote {output}")
+
+
+def _before(opened: OpenedFile, found: FileRows) -> dict[str, Any]:
+    """Read the scores of the same rows before the calibrator, and return them with the names of their columns."""
+    import numpy as np
+
+    from calibrant.cli.calibrated_source import CalibratedSource
+    from calibrant.report import Calibrated
+
+    source, weight = opened.source, opened.request.weight
+    assert isinstance(source, CalibratedSource)  # noqa: S101
+    columns = source.columns
+    table = source.source.read(list(dict.fromkeys([*columns.inputs, *([] if weight is None else [weight])])))
+    if weight is not None:
+        table = table.filter(np.asarray(table.column(weight), dtype=np.float64) > 0.0)
+    scores = columns.rows(table.select(columns.inputs)).probabilities()
+    before = None if scores is None else found.rows.with_scores(scores)
+    return {"calibrated": Calibrated(columns.fitted, before), "score_names": list(columns.score)}

@@ -33,4 +33,5 @@ from calibrant.decisions.benefit import (
 from calibrant.decisions.cost_curves import cost_curve_of_rows as cost_curve_of_rows
 from calibrant.decisions.evaluation import evaluate_decided as evaluate_decided
 from calibrant.decisions.outcomes import Decided as Decided, decide_rows as decide_rows, read_decided as read_decided
+from calibrant.decisions.policy import as_policy as as_policy
 from calibrant.decisions.selective import risk_coverage_of_rows as risk_coverage_of_rows

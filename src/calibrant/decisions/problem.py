@@ -426,6 +426,7 @@ class Problem:
 
     def in_order(self, classes: Sequence[Any]) -> Problem:
         """Return the problem with its classes as these labels, in this order, compared as text."""
+        self.check_of_classes()
         if self.classes is None:
             return self
         known = [as_text(label) for label in self.classes]

@@ -10,4 +10,6 @@ from calibrant.report.report import Report as Report
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.report import pages as pages
+from calibrant.report.before_after import Calibrated as Calibrated
+from calibrant.report.decisions import Decisions as Decisions
 from calibrant.report.figures import inline_figure as inline_figure

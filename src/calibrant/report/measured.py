@@ -143,14 +143,15 @@ def summarise(
             for k in list(found.order)[:MAX_PANELS]
         ]
     total = float(found.weights.sum())
-    label = "positive class" if is_binary else "top label"
     return {
         "title": clean(title),
         "version": __version__,
         "kind": "binary" if is_binary else "multiclass",
         "verdict": _with_command(metrics.verdict(found.scores), file, label_name, score_names, is_binary=is_binary),
-        "scores": _plain_scores(found.scores),
-        "curve": curve_of(found.column, n_bins, level, label, n_rows=n, effect=effect, band="consistency", rng=rng),
+        "scores": plain_scores(found.scores),
+        "curve": main_curve(found, n_bins, rng),
+        "calibrator": None,
+        "decisions": None,
         "groups": None
         if groups is None
         else summarise_groups(*groups[1], by=groups[0], n_bins=n_bins, level=level, effect=effect),
@@ -176,7 +177,17 @@ def summarise(
     }
 
 
-def _plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
+def main_curve(
+    found: Measured, n_bins: int, rng: int | np.random.Generator | None, *, least_end: float = 0.0
+) -> dict[str, Any]:
+    """Measure the curve of the one score, or of the most probable class, with axes that end at `least_end` or above."""
+    label = "positive class" if found.by_class is None else "top label"
+    known: dict[str, Any] = {"n_rows": found.n_rows, "effect": found.effect, "band": "consistency", "rng": rng}
+    level = found.scores["brier"].level
+    return curve_of(found.column, n_bins, level, label, least_end=least_end, **known)
+
+
+def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     """Return scores as plain values; infinity, which JSON lacks, is None and marked."""
     plain = {name: score.to_dict() for name, score in measured.items()}
     for name, score in plain.items():

@@ -36,11 +36,15 @@ def curve_of(
     strategy: Literal["quantile", "uniform"] = "quantile",
     band: Literal["consistency"] | None = None,
     rng: int | np.random.Generator | None = 0,
+    least_end: float = 0.0,
 ) -> dict[str, Any]:
-    """Measure the curve of one score as plain values; weights don't tell `n_rows`, nor which rows are independent."""
+    """Measure the curve of one score as plain values; weights don't tell `n_rows`, nor which rows are independent.
+
+    The axes end at `least_end` or above.
+    """
     settings = CurveSettings(*curve_settings(n_bins, strategy, level, band, rng)[:-1], effect=effect)
     curve = curve_of_event(data, settings)
-    upper = axis_end([curve])
+    upper = max(axis_end([curve]), least_end)
     is_weighted = not np.array_equal(data.weight, data.weight_squared)
     histogram = ScoreHistogram.from_summary(data, n_rows=n_rows, is_weighted=is_weighted, upper=upper)
     bins = make_bins(data, n_bins, "quantile")
@@ -86,7 +90,9 @@ def reliability_section(summary: dict[str, Any]) -> pages.Section:
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
     level, upper = percent_level(curve["level"]), curve["upper"]
     digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
-    picture = pages.Picture(lambda: _diagram(curve), _caption(summary, level))
+    before = None if summary["calibrator"] is None else summary["calibrator"]["before"]
+    both = [curve] if before is None else [curve, before["curve"]]
+    picture = pages.Picture(lambda: _diagram(both), _caption(summary, level, has_before=len(both) > 1))
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
     is_any_off = any(b["is_outside"] for b in curve["bins"])
     bold = ", bold where the prediction lies outside the interval" if is_any_off else ""
@@ -132,7 +138,7 @@ def _range(low: float, high: float, digits: int) -> str:
     return f"{pages.decimals(low, digits)}\N{EN DASH}{pages.decimals(high, digits)}"
 
 
-def _caption(summary: dict[str, Any], level: str) -> Markup:
+def _caption(summary: dict[str, Any], level: str, *, has_before: bool) -> Markup:
     """Return what stands below the main picture, with the keys of its colours."""
     from markupsafe import Markup
 
@@ -150,7 +156,16 @@ def _caption(summary: dict[str, Any], level: str) -> Markup:
             else ""
         )
         rows += f" The axes end at {curve['upper']:g}{above}."
-    dot, every, event = (Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", ""))
+    dot, every, event, square = (
+        Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", "", "before")
+    )
+    if has_before:
+        return Markup(
+            '<span class="nowrap">{} after the calibrator,</span> <span class="nowrap">{} before it.</span> Each point '
+            "is a bin of near-equal weight, the bar its {level} interval; on the dashed line a forecast is calibrated; "
+            "{level} of calibrated forecasts like those after have each point in the shaded band. Below, how the "
+            "predictions are spread, as shares of the rows. {rows}"
+        ).format(dot, square, level=level, rows=rows)
     right = "" if is_binary else " whose most probable class was right"
     return Markup(
         "{} Each point is a bin of near-equal weight, the bar its {level} interval; on the dashed line a forecast is "
@@ -159,9 +174,12 @@ def _caption(summary: dict[str, Any], level: str) -> Markup:
     ).format(dot, every, event, level=level, what="events" if is_binary else "rows", right=right, rows=rows)
 
 
-def _diagram(curve: dict[str, Any]) -> str:
-    """Return the SVG of a summarised curve over the histogram of its scores."""
-    return inline_figure(partial(_with_histogram, curve), key="main", title=_title(curve), words=_words(curve))
+def _diagram(curves: list[dict[str, Any]]) -> str:
+    """Return the SVG of summarised curves, one or that after and before, over the histograms of their scores."""
+    words = _words(curves[0])
+    if len(curves) > 1:
+        words = f"After the calibrator. {words} Before. {_words(curves[1])}"
+    return inline_figure(partial(_with_histogram, curves), key="main", title=_title(curves[0]), words=words)
 
 
 def _panel(curve: dict[str, Any], key: str) -> str:
@@ -178,7 +196,7 @@ def _panel(curve: dict[str, Any], key: str) -> str:
     return inline_axes(draw, key=key, title=_title(curve), words=_words(curve))
 
 
-def _with_histogram(curve: dict[str, Any]) -> Figure:
+def _with_histogram(curves: list[dict[str, Any]]) -> Figure:
     from matplotlib.figure import Figure
 
     width, height, side = 5.2, 6.2, 4.3
@@ -187,11 +205,10 @@ def _with_histogram(curve: dict[str, Any]) -> Figure:
     ax_histogram = figure.add_axes((left, 0.5 / height, side / width, PANEL_HEIGHT * side / height))
     bottom = 0.5 + PANEL_HEIGHT * side + 0.18
     ax = figure.add_axes((left, bottom / height, side / width, side / height), sharex=ax_histogram)
-    spread = curve["histogram"]
-    edges, n, events = (np.array(spread[name]) for name in ("edges", "n", "events"))
-    histogram = ScoreHistogram(edges, n, events, curve["n_rows"], spread["is_weighted"])
-    display = ReliabilityDisplay(_as_curve(curve), histogram=histogram)
-    display.plot(ax, ax_histogram=ax_histogram, upper=curve["upper"])
+    first, *others = (_as_curve(curve) for curve in curves)
+    others = [replace(each, band_low=None, band_high=None) for each in others]  # a band is of one curve
+    display = ReliabilityDisplay([first, *others], histogram=[_as_histogram(curve) for curve in curves])
+    display.plot(ax, ax_histogram=ax_histogram, upper=curves[0]["upper"])
     ax.locator_params(axis="y", nbins=5)
     ax_histogram.set_ylabel("")
     for axes in (ax, ax_histogram):
@@ -206,6 +223,12 @@ def _as_curve(curve: dict[str, Any]) -> Curve:
     edges = np.array([(b["from"], b["to"]) for b in curve["bins"]])
     found = Curve(x, y, low, high, n, edges, curve["level"], curve["strategy"])
     return replace(found, band_low=band[0], band_high=band[1]) if curve["has_band"] else found
+
+
+def _as_histogram(curve: dict[str, Any]) -> ScoreHistogram:
+    spread = curve["histogram"]
+    edges, n, events = (np.array(spread[name]) for name in ("edges", "n", "events"))
+    return ScoreHistogram(edges, n, events, curve["n_rows"], spread["is_weighted"])
 
 
 def _title(curve: dict[str, Any]) -> str:

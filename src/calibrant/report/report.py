@@ -6,20 +6,35 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from calibrant.decisions import as_policy
 from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
-from calibrant.errors import ShapeError
+from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
 from calibrant.phrases import clean, listed, percent_level
 from calibrant.report import pages
-from calibrant.report.measured import ON, groups_in_source, of_rows, of_source, summarise
+from calibrant.report.before_after import (
+    Calibrated,
+    apply_to,
+    measure_before,
+    summarise_calibrator,
+    words_of_fit,
+)
+from calibrant.report.decisions import Decisions, decision_section, summarise_decisions
+from calibrant.report.measured import ON, groups_in_source, main_curve, of_rows, of_source, summarise
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
+from calibrant.report.scores import methods_of, score_section
 from calibrant.rows import Rows
 from calibrant.tables import Missing, RowSource, open_rows
 from calibrant.validation import ArrayLike, check_integer, series_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
+
+    from calibrant.decisions import Policy, Problem
+    from calibrant.fitted import Fitted
 
 #: What the first screen answers: the part of the verdict, and the question.
 _QUESTIONS = {
@@ -31,59 +46,6 @@ _QUESTIONS = {
 #: Names of classes and columns that the page lists.
 _MOST_NAMED = 12
 _SHORT = 60
-
-_GAP = "Mean gap between predicted and observed"
-_NOISE = "Noise alone makes it positive."
-_OF_THE_TOP = "Mean gap between the probability of the most probable class and"
-#: Title and meaning of each score that the page shows, in the order of the table.
-MEANINGS = {
-    "brier": ("Brier score", "Mean squared distance between prediction and outcome. Lower is better, 0 is perfect."),
-    "log_loss": ("Log loss", "Mean surprise at what happened. Confident mistakes cost most; lower is better."),
-    "ece": ("Calibration error", f"{_GAP} over bins. {_NOISE}"),
-    "ece_debiased": (
-        "Calibration error, debiased",
-        "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
-    ),
-    "smooth_ece": ("Calibration error, smooth", f"{_GAP}, smoothed without bins. {_NOISE}"),
-    "ici": ("Integrated calibration index", f"Mean gap between predictions and a smooth fit to the outcomes. {_NOISE}"),
-    "classwise_ece": (
-        "Class-wise calibration error",
-        f"The mean gap for each class against the rest, averaged over the classes. {_NOISE}",
-    ),
-    "marginal_calibration_error": (
-        "Marginal calibration error",
-        "Root mean squared gap of all classes over bins less the part that noise explains.",
-    ),
-    "auc": ("AUC", "Chance that an event is ranked above a non-event. Says nothing about calibration."),
-    "miscalibration": ("Miscalibration", "Part of the Brier score that a perfect recalibration would remove."),
-    "discrimination": ("Discrimination", "Part of the Brier score that is earned by telling events apart."),
-    "uncertainty": ("Uncertainty", "Brier score of predicting the base rate for every row: no skill."),
-    "accuracy": ("Accuracy", "Share of rows whose most probable class was right."),
-    "mean_gap": ("Mean gap", "Mean prediction less the share of events. Above 0, too much is predicted overall."),
-    "slope": ("Calibration slope", "Below 1, predictions are over-confident; above 1, under-confident."),
-    "intercept": (
-        "Calibration intercept",
-        "True log-odds where 50% is predicted: 0 is right, and above 0 such predictions are too low.",
-    ),
-    "base_rate": ("Base rate", "Share of events."),
-}
-#: What differs where there is one probability per class.
-_MULTICLASS_MEANINGS = {
-    "ece": f"{_OF_THE_TOP} how often it was right, over bins. {_NOISE}",
-    "smooth_ece": f"{_OF_THE_TOP} how often it was right, smoothed without bins. {_NOISE}",
-    "ici": f"{_OF_THE_TOP} a smooth fit of how often it was right. {_NOISE}",
-    "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
-    "calibration.",
-    "discrimination": "Part of the Brier score that is earned by telling classes apart.",
-    "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
-    "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
-}
-#: Scores that the page shows first; the others are folded.
-_FIRST = ("brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc")
-#: Scores that the verdict tells in words.
-_IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
-#: Decimals of scores of the size of 1.
-_COARSE = {"slope": 3, "intercept": 3}
 
 
 class Report(pages.PageReport):
@@ -112,6 +74,14 @@ class Report(pages.PageReport):
         Name of the column of labels, for the command that the page advises; by default that of their series.
     source : str, optional
         Name of the file or table that the rows come from.
+    calibrator : fitted calibrator, optional
+        `y_prob` are the scores that it takes, in probabilities, logits or other numbers: the page is of what it makes
+        of them, and shows the scores before and after it, with paired differences, where they are probabilities or
+        logits. One that was fitted by group takes `groups`. Give rows that it was not fitted to.
+    problem : Problem, Policy or mapping, optional
+        What decisions cost, as `decisions.evaluate` takes it: adds a section on what to do with the probabilities.
+    costs, per : optional
+        As in `decisions.evaluate`: costs of the rows, and what capacities are for each of.
     rng : int, numpy Generator or None
         Randomness of resampled intervals. The same seed gives the same bytes.
 
@@ -152,11 +122,30 @@ class Report(pages.PageReport):
         score_names: Sequence[str] | None = None,
         label_name: str | None = None,
         source: str | None = None,
+        calibrator: Fitted | None = None,
+        problem: Problem | Policy | Mapping[str, Any] | None = None,
+        costs: Any = None,
+        per: ArrayLike | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
+        decisions = None if problem is None else Decisions(as_policy(problem, name="problem"), costs, per)
+        if decisions is None and (costs is not None or per is not None):
+            raise InvalidInputError("costs and per are of a problem. Pass problem, or leave them out.")
         named = None if groups is None else {group_name or series_name(groups) or "group": groups}
         known = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
-        rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes, **known)
+        before: Any = None
+        if calibrator is not None:
+            if pos_label is not None or classes is not None:
+                raise InvalidInputError("pos_label and classes are what the calibrator says. Leave them out.")
+            before, y_prob = apply_to(calibrator, y_prob, groups)
+            classes = calibrator.classes_
+        known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
+        rows = measured_rows(y_true, y_prob, **known)
+        if decisions is not None:
+            decisions.check_weight(len(y_prob) - rows.n_rows, len(y_prob))
+        calibrated = None
+        if calibrator is not None:
+            calibrated = Calibrated(calibrator, None if before is None else measured_rows(y_true, before, **known))
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         what = {
             "title": title,
@@ -165,7 +154,7 @@ class Report(pages.PageReport):
             "label_name": label_name or series_name(y_true),
             "file": source,
         }
-        self._summary = _summary_of_rows(rows, n_bins, level, rng, **what)
+        self._summary = _summary_of_rows(rows, n_bins, level, rng, calibrated, decisions, **what)
 
     @classmethod
     def of_rows(
@@ -180,12 +169,18 @@ class Report(pages.PageReport):
         n_skipped: int = 0,
         label_name: str | None = None,
         file: str | None = None,
+        score_names: Sequence[str] | None = None,
+        calibrated: Calibrated | None = None,
+        decisions: Decisions | None = None,
     ) -> Report:
-        """Report on checked rows, and on their groups by the first column of these, as the constructor does."""
-        names = [clean(each) for each in rows.columns or ()]
+        """Report on checked rows, and on their groups by the first column of these, as the constructor does.
+
+        Names of the scores are those of their columns, or others, where the rows hold what was made of scores.
+        """
+        names = [clean(each) for each in score_names or rows.columns or ()]
         what: dict[str, Any] = {"title": title, "source": source, "score_names": names}
         what |= {"n_skipped": n_skipped, "label_name": label_name, "file": file}
-        return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, **what))
+        return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, calibrated, decisions, **what))
 
     @classmethod
     def from_source(
@@ -208,6 +203,7 @@ class Report(pages.PageReport):
         n_bins: int = 10,
         level: float = 0.95,
         title: str = "Calibration report",
+        problem: Problem | Policy | Mapping[str, Any] | None = None,
         rng: int | None = 0,
     ) -> Report:
         """Report on the probabilities in any source of rows, in bounded memory.
@@ -220,6 +216,9 @@ class Report(pages.PageReport):
             As in `cb.engines.evaluate`; the page says how many rows were left out.
         pos_label, n_bins, level, title, rng
             As in `Report`.
+        problem : Problem, Policy or mapping, optional
+            As in `Report`, with losses that are the same for all rows. Decisions are judged on all rows in memory: at
+            most `max_distinct` of them, of a source that can be read again.
 
         Returns
         -------
@@ -237,6 +236,12 @@ class Report(pages.PageReport):
         """
         settings = check_settings(SCORE_BINS, level, rng)
         check_integer("n_bins", n_bins, minimum=1)
+        decisions = None if problem is None else Decisions(as_policy(problem, name="problem"))
+        if decisions is not None and decisions.policy.problem.table is None:
+            raise InvalidInputError(
+                "these losses differ from row to row, which takes the rows in memory. Pass Report(y, p, problem=, "
+                "costs=)."
+            )
         rows = open_rows(source, format=format, table=table)
         of: dict[str, Any] = {"label": label, "weight": weight, "group": group}
         of |= {"cluster": cluster, "time": time, "label_end": label_end}
@@ -248,7 +253,16 @@ class Report(pages.PageReport):
         what: dict[str, Any] = {"title": title, "source": where, "score_names": names, "groups": groups}
         what |= {"n_skipped": reader.source.n_skipped, "label_name": label}
         what |= {"file": where if isinstance(source, (str, os.PathLike, RowSource)) else None}
-        return cls.__new__(cls).keep(summarise(measured, n_bins=n_bins, rng=rng, **what))
+        summary = summarise(measured, n_bins=n_bins, rng=rng, **what)
+        if decisions is not None:
+            held = found.materialise(max_distinct)
+            if held is None:
+                raise InvalidInputError(
+                    f"decisions are judged on rows in memory, and {where} has more than max_distinct={max_distinct:,} "
+                    "of them, or can't be read again. Raise it, or pass a sample of the rows."
+                )
+            summary["decisions"] = _decided(held, decisions, summary, level)
+        return cls.__new__(cls).keep(summary)
 
     def page(self) -> pages.Page:
         summary = self._summary
@@ -257,85 +271,67 @@ class Report(pages.PageReport):
         if summary["groups"] is not None:
             sections.append(group_section(summary["groups"]))
         sections.append(_data_section(summary))
-        answers = [
-            pages.Answer(question, found[part], found["command"] if part == "what_to_do" else None)
-            for part, question in _QUESTIONS.items()
-        ]
-        return pages.Page(summary["title"], found["state"], found["headline"], answers, sections)
+        if summary["decisions"] is not None:
+            sections.insert(2, decision_section(summary["decisions"]))
+        return pages.Page(summary["title"], found["state"], found["headline"], _answers(summary), sections)
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
 
 
+def _answers(summary: dict[str, Any]) -> list[pages.Answer]:
+    """Return what the first screen answers."""
+    found, of = summary["verdict"], summary["calibrator"]
+    last = pages.Answer(_QUESTIONS["what_to_do"], found["what_to_do"], found["command"])
+    answers = [pages.Answer(question, found[part]) for part, question in _QUESTIONS.items() if part != "what_to_do"]
+    if of is not None:
+        answers.insert(1, pages.Answer("Did the calibrator help?", of["verdict"]))
+        last = pages.Answer(last.question, of["what_to_do"], found["command"] if of["is_of_verdict"] else None)
+    return [*answers, last]
+
+
+def _decided(rows: Rows, decisions: Decisions, summary: dict[str, Any], level: float) -> dict[str, Any]:
+    """Summarise decisions on rows whose report is summarised."""
+    return summarise_decisions(rows, decisions, level=level, upper=summary["curve"]["upper"], on=ON)
+
+
 def _summary_of_rows(
-    rows: Rows, n_bins: int, level: float, rng: int | np.random.Generator | None, **what: Any
+    rows: Rows,
+    n_bins: int,
+    level: float,
+    rng: int | np.random.Generator | None,
+    calibrated: Calibrated | None,
+    decisions: Decisions | None,
+    **what: Any,
 ) -> dict[str, Any]:
     """Return what a report says of checked rows; `what` goes to `summarise`."""
     settings = check_settings(SCORE_BINS, level, rng)
     check_integer("n_bins", n_bins, minimum=1)
     name = next(iter(rows.groups), None)
     groups = None if name is None else (name, groups_of_rows(rows, name, settings, ON))
-    return summarise(of_rows(rows, settings), n_bins=n_bins, groups=groups, rng=rng, **what)
-
-
-def score_section(summary: dict[str, Any]) -> pages.Section:
-    """Return the section of the scores that a summary holds."""
-    scores, data = summary["scores"], summary["data"]
-    shown = _shown(summary)
-    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
-
-    def value(name: str) -> str | pages.Cell:
-        text = pages.figure(scores[name], _COARSE.get(name, fine))
-        return text if pages.ends(scores[name]) else pages.Cell(text, "undefined-value")
-
-    def note(name: str) -> str:
-        meaning = shown[name][1]
-        said = scores[name]["note"].rstrip(".")
-        return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
-
-    def ends(name: str) -> str:
-        return pages.ends(scores[name], _COARSE.get(name, fine))
-
-    def title(name: str) -> str:
-        return shown[name][0]
-
-    columns = [("Score", title), ("Value", value), (f"{percent_level(data['level'])} interval", ends)]
-    first = [name for name in _FIRST if name in shown]
-    rest = [name for name in shown if name not in first]
-    look: dict[str, Any] = {"note": note, "look": "scores", "note_title": "Meaning"}
-    tables = [pages.table("Scores", first, columns, **look)]
-    if rest:
-        tables.append(pages.table("More scores", rest, columns, folded=f"{len(rest)} more scores", **look))
-    lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
-    worth = f"They are not independent, and worth about {int(data['effective_rows']):,} rows that are."
-    notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
-    return pages.Section("Scores", [pages.Text(" ".join([lead, *notes])), *tables])
-
-
-def _methods_of(summary: dict[str, Any]) -> str:
-    """Say how the intervals were found."""
-    methods: dict[str, list[str]] = {}
-    for name, (title, _) in _shown(summary).items():
-        if pages.ends(summary["scores"][name]):
-            methods.setdefault(summary["scores"][name]["method"], []).append(title)
-    return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
-
-
-def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    """Return title and meaning of each score that the page shows; one that has no words yet follows by its name."""
-    scores = summary["scores"]
-    without_words = [name for name in scores if name not in MEANINGS and name not in _IN_VERDICT]
-    shown = {name: words for name, words in MEANINGS.items() if name in scores}
-    shown |= {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
-    if summary["kind"] == "multiclass":
-        shown |= {name: (shown[name][0], words) for name, words in _MULTICLASS_MEANINGS.items() if name in shown}
-    return shown
+    measured = of_rows(rows, settings)
+    summary = summarise(measured, n_bins=n_bins, groups=groups, rng=rng, **what)
+    if calibrated is not None:
+        before, change = measure_before(calibrated, rows, check_settings(SCORE_BINS, level, rng))
+        curve = None
+        if before is not None:
+            curve = main_curve(before, n_bins, rng, least_end=summary["curve"]["upper"])
+            if curve["upper"] > summary["curve"]["upper"]:
+                summary["curve"] = main_curve(measured, n_bins, rng, least_end=curve["upper"])
+        summary["calibrator"] = summarise_calibrator(
+            calibrated.calibrator, summary["verdict"], before, curve, change, settings.level
+        )
+    if decisions is not None:
+        summary["decisions"] = _decided(rows, decisions, summary, settings.level)
+    return summary
 
 
 def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
     data = summary["data"]
     facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
+    if summary["calibrator"] is not None:
+        facts.append(("Calibrator", words_of_fit(summary["calibrator"])))
     if data["score_names"]:
         names = [pages.name(each, _SHORT) for each in data["score_names"]]
         facts.append(("Scores from", listed(names, most=_MOST_NAMED)))
@@ -358,7 +354,7 @@ def _data_section(summary: dict[str, Any]) -> pages.Section:
         ("Rows", pages.count(data["n_rows"])),
         ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
-        ("Intervals", f"Level {level}, pointwise. {_methods_of(summary)}"),
+        ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
     ]
     return pages.Section("Data and method", [pages.Facts(facts)])
 

@@ -1,0 +1,84 @@
+"""The options that say what decisions cost, and the columns of a file that hold costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from calibrant.cli.data import FileRows, OpenedFile
+    from calibrant.decisions import Problem
+
+COST_OPTIONS = [
+    click.option("--costs", metavar="JSON", help="A file of losses: {action: {class: loss}}, or a problem."),
+    click.option("--false-positive", type=float, metavar="COST", help="What a wrong yes costs; instead of --costs."),
+    click.option("--false-negative", type=float, metavar="COST", help="What a wrong no costs."),
+    click.option("--true-positive", type=float, metavar="BENEFIT", help="What a right yes is worth.  [default: 0]"),
+    click.option("--true-negative", type=float, metavar="BENEFIT", help="What a right no is worth.  [default: 0]"),
+    click.option("--threshold", type=float, metavar="P", help="Say yes from this probability on.  [default: by cost]"),
+    click.option("--per", metavar="COLUMN", help="What capacities are for each of: a day."),
+]
+_NAMES = ("costs", "false_positive", "false_negative", "true_positive", "true_negative", "threshold", "per")
+
+
+def asks_for_decisions(options: dict[str, Any]) -> bool:
+    """Say whether any of the options was given; take them out where none was."""
+    if any(options[name] is not None for name in _NAMES):
+        return True
+    for name in _NAMES:
+        del options[name]
+    return False
+
+
+def read_problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | None]:
+    """Take what options say of the losses, and return the problem, its threshold, and the column of --per."""
+    from calibrant import persistence
+    from calibrant.decisions import Problem
+    from calibrant.validation import check_number
+
+    costs, threshold, per = (options.pop(name) for name in ("costs", "threshold", "per"))
+    given = {name: options.pop(name) for name in ("false_positive", "false_negative", "true_positive", "true_negative")}
+    named = [name for name, value in given.items() if value is not None]
+    if costs is not None:
+        if named:
+            raise InvalidInputError(f"--{named[0].replace('_', '-')} stands beside --costs. Leave one of them out.")
+        document: Any = persistence.read_plain(costs)
+        return Problem.from_dict(document), threshold, per
+    if given["false_positive"] is None or given["false_negative"] is None:
+        raise InvalidInputError(
+            "what do decisions cost? Pass --false-positive and --false-negative, or a file of losses with --costs."
+        )
+    for name, value in given.items():
+        if value is not None:
+            check_number(f"--{name.replace('_', '-')}", value, minimum=0.0)
+    problem = Problem.two_actions(
+        false_positive=given["false_positive"],
+        false_negative=given["false_negative"],
+        true_positive_benefit=given["true_positive"] or 0.0,
+        true_negative_benefit=given["true_negative"] or 0.0,
+    )
+    return problem, threshold, per
+
+
+def cost_columns(problem: Problem | None) -> list[str]:
+    """Return the names of the columns that hold costs; none where there is no problem."""
+    return [] if problem is None else problem.cost_columns
+
+
+def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
+    """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
+    import numpy as np
+
+    weight = opened.request.weight
+    names = list(dict.fromkeys([*cost_columns(problem), *([] if per is None else [per])]))
+    opened.source.select(names)
+    found = opened.read()
+    if not names:
+        return found, None
+    beside = opened.source.read(list(dict.fromkeys([*names, *([weight] if weight else [])])))
+    if weight is not None:
+        beside = beside.filter(np.asarray(beside.column(weight), dtype=np.float64) > 0.0)
+    return found, beside

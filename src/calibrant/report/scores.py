@@ -1,0 +1,155 @@
+"""The section of scores: each with its interval, and before a calibrator beside after it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from calibrant.phrases import percent_level
+from calibrant.report import pages
+
+_GAP = "Mean gap between predicted and observed"
+_NOISE = "Noise alone makes it positive."
+_OF_THE_TOP = "Mean gap between the probability of the most probable class and"
+#: Title and meaning of each score that the page shows, in the order of the table.
+MEANINGS = {
+    "brier": ("Brier score", "Mean squared distance between prediction and outcome. Lower is better, 0 is perfect."),
+    "log_loss": ("Log loss", "Mean surprise at what happened. Confident mistakes cost most; lower is better."),
+    "ece": ("Calibration error", f"{_GAP} over bins. {_NOISE}"),
+    "ece_debiased": (
+        "Calibration error, debiased",
+        "Root mean squared gap over bins less the part that noise explains. 0 where predictions are calibrated.",
+    ),
+    "smooth_ece": ("Calibration error, smooth", f"{_GAP}, smoothed without bins. {_NOISE}"),
+    "ici": ("Integrated calibration index", f"Mean gap between predictions and a smooth fit to the outcomes. {_NOISE}"),
+    "classwise_ece": (
+        "Class-wise calibration error",
+        f"The mean gap for each class against the rest, averaged over the classes. {_NOISE}",
+    ),
+    "marginal_calibration_error": (
+        "Marginal calibration error",
+        "Root mean squared gap of all classes over bins less the part that noise explains.",
+    ),
+    "auc": ("AUC", "Chance that an event is ranked above a non-event. Says nothing about calibration."),
+    "miscalibration": ("Miscalibration", "Part of the Brier score that a perfect recalibration would remove."),
+    "discrimination": ("Discrimination", "Part of the Brier score that is earned by telling events apart."),
+    "uncertainty": ("Uncertainty", "Brier score of predicting the base rate for every row: no skill."),
+    "accuracy": ("Accuracy", "Share of rows whose most probable class was right."),
+    "mean_gap": ("Mean gap", "Mean prediction less the share of events. Above 0, too much is predicted overall."),
+    "slope": ("Calibration slope", "Below 1, predictions are over-confident; above 1, under-confident."),
+    "intercept": (
+        "Calibration intercept",
+        "True log-odds where 50% is predicted: 0 is right, and above 0 such predictions are too low.",
+    ),
+    "base_rate": ("Base rate", "Share of events."),
+}
+#: What differs where there is one probability per class.
+_MULTICLASS_MEANINGS = {
+    "ece": f"{_OF_THE_TOP} how often it was right, over bins. {_NOISE}",
+    "smooth_ece": f"{_OF_THE_TOP} how often it was right, smoothed without bins. {_NOISE}",
+    "ici": f"{_OF_THE_TOP} a smooth fit of how often it was right. {_NOISE}",
+    "auc": "Chance that a row of a class is ranked above a row of another, averaged over classes. Says nothing about "
+    "calibration.",
+    "discrimination": "Part of the Brier score that is earned by telling classes apart.",
+    "uncertainty": "Brier score of predicting the class frequencies for every row: no skill.",
+    "mean_gap": "Mean probability of the most probable class less its share of right ones. Above 0, it is too sure.",
+}
+#: Scores that the page shows first; the others are folded.
+_FIRST = ("brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc")
+#: Scores that the verdict tells in words.
+_IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
+#: Decimals of scores of the size of 1.
+_COARSE = {"slope": 3, "intercept": 3}
+
+
+def score_section(summary: dict[str, Any]) -> pages.Section:
+    """Return the section of the scores that a summary holds."""
+    scores, data = summary["scores"], summary["data"]
+    shown = _shown(summary)
+    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
+
+    before = _before(summary)
+
+    def value(name: str, of: dict[str, Any] = scores) -> str | pages.Cell:
+        text = pages.figure(of[name], _COARSE.get(name, fine))
+        return text if pages.ends(of[name]) else pages.Cell(text, "undefined-value")
+
+    def note(name: str) -> str:
+        meaning = shown[name][1]
+        said = scores[name]["note"].rstrip(".")
+        return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
+
+    def ends(name: str, of: dict[str, Any] = scores) -> str:
+        return pages.ends(of[name], _COARSE.get(name, fine))
+
+    def title(name: str) -> str:
+        return shown[name][0]
+
+    level = f"{percent_level(data['level'])} interval"
+    columns: list[tuple[str, Any]] = [("Score", title)]
+    if before is not None:
+        columns += [("Before", partial(value, of=before["scores"])), (level, partial(ends, of=before["scores"]))]
+    columns += [("Value" if before is None else "After", value), (level, ends)]
+    first = [name for name in _FIRST if name in shown]
+    rest = [name for name in shown if name not in first]
+    look: dict[str, Any] = {"note": note, "look": "scores", "note_title": "Meaning"}
+    if before is not None:
+        look |= {"look": "scores parts", "wide": (2, 4)}
+    tables = [pages.table("Scores", first, columns, **look)]
+    if rest:
+        tables.append(pages.table("More scores", rest, columns, folded=f"{len(rest)} more scores", **look))
+    lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
+    worth = f"They are not independent, and worth about {int(data['effective_rows']):,} rows that are."
+    notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
+    blocks: list[pages.Block] = [pages.Text(" ".join([lead, *notes])), *tables]
+    if before is not None:
+        blocks[1:1] = _table_of_change(summary["calibrator"]["change"], level, fine)
+    return pages.Section("Scores", blocks)
+
+
+def _before(summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what a summary says of the scores before a calibrator."""
+    found: dict[str, Any] | None = None if summary["calibrator"] is None else summary["calibrator"]["before"]
+    return found
+
+
+def _table_of_change(change: dict[str, Any], level: str, digits: int) -> list[pages.Block]:
+    """Return the paired differences of losses."""
+
+    def value(name: str) -> str | pages.Cell:
+        if change[name]["value"] is None:
+            return pages.Cell("undefined", "undefined-value")
+        return pages.signed(change[name]["value"], digits)
+
+    found = pages.table(
+        "What the calibrator changes",
+        list(change),
+        [
+            ("After less before", lambda name: MEANINGS[name][0]),
+            ("Change", value),
+            (level, lambda name: pages.ends(change[name], digits)),
+        ],
+        look="classes",
+    )
+    lead = "The change is paired by row, so that what is hard before and after cancels: below 0 is better."
+    return [pages.Text(lead), found]
+
+
+def methods_of(summary: dict[str, Any]) -> str:
+    """Say how the intervals were found."""
+    methods: dict[str, list[str]] = {}
+    for name, (title, _) in _shown(summary).items():
+        if pages.ends(summary["scores"][name]):
+            methods.setdefault(summary["scores"][name]["method"], []).append(title)
+    return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
+
+
+def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return title and meaning of each score that the page shows; one that has no words yet follows by its name."""
+    scores = summary["scores"]
+    without_words = [name for name in scores if name not in MEANINGS and name not in _IN_VERDICT]
+    shown = {name: words for name, words in MEANINGS.items() if name in scores}
+    shown |= {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
+    if summary["kind"] == "multiclass":
+        shown |= {name: (shown[name][0], words) for name, words in _MULTICLASS_MEANINGS.items() if name in shown}
+    return shown
