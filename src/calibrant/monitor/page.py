@@ -90,12 +90,17 @@ def _table(found: dict[str, Any]) -> pages.Section:
             ("Observed", lambda each: pages.percent(each["base_rate"])),
             ("Gap", lambda each: pages.off_cell(pages.signed(each["gap"]), each["is_off"])),
             (f"{percent_level(found['level'])} interval", lambda each: pages.ends(each, 3)),
-            ("Evidence", lambda each: pages.off_cell(each["e_value"], each["is_alarm"])),
+            ("Evidence", _evidence),
         ],
         wide=(1, 2),
     )
     left_out = [] if len(shown) == n else [pages.Text(f"The last {len(shown)} of {n:,}.")]
     return pages.Section("Windows", [*left_out, windows])
+
+
+def _evidence(each: dict[str, Any]) -> pages.Cell:
+    """Return the cell of a window's evidence, which is sorted by its logarithm."""
+    return pages.Cell(each["e_value"], "outside" if each["is_alarm"] else "", key=each["log_e_value"])
 
 
 def _draw(windows: list[Window], alpha: float) -> Figure:

@@ -117,8 +117,9 @@ def decision_section(found: dict[str, Any]) -> pages.Section:
     blocks: list[pages.Block] = [pages.Text(_rule(found))]
     if found["losses"] is not None:
         blocks.append(_table_of_losses(found))
-    gains = any(loss["value"] < 0.0 for loss in (found["scores"]["realised"], *(e["loss"] for e in found["one_action"])))
-    blocks.append(pages.Text(f"{found['verdict']}{' Losses below 0 are gains.' if gains else ''}"))
+    losses = [found["scores"]["realised"], *(each["loss"] for each in found["one_action"])]
+    gains = " Losses below 0 are gains." if any(each["value"] < 0.0 for each in losses) else ""
+    blocks.append(pages.Text(f"{found['verdict']}{gains}"))
     blocks.append(_table_of_scores(found, digits, level))
     blocks.append(pages.Text(_words_of_one_action(found)))
     blocks.append(
@@ -150,9 +151,10 @@ def decision_section(found: dict[str, Any]) -> pages.Section:
                 ("Rows", lambda each: pages.percent(each["share"]["value"])),
                 ("Realised", lambda each: pages.figure(each["realised"], digits)),
                 ("Promised", lambda each: pages.figure(each["promised"], digits)),
-                ("Gap", lambda each: pages.off_cell(pages.figure(each["gap"], digits), each["is_off"])),
+                ("Gap", lambda each: pages.off_cell(pages.signed(each["gap"]["value"], digits), each["is_off"])),
                 (each_level, lambda each: pages.ends(each["gap"], digits)),
             ],
+            wide=(3,),
         )
     )
     if found["curve"] is not None:
@@ -244,7 +246,9 @@ def _table_of_scores(found: dict[str, Any], digits: int, level: str) -> pages.Ta
     def value(name: str) -> str | pages.Cell:
         if scores[name]["value"] is None:
             return pages.Cell("undefined", "undefined-value")
-        return pages.off_cell(pages.figure(scores[name], digits), name == "gap" and found["is_off"])
+        if name == "gap":
+            return pages.off_cell(pages.signed(scores[name]["value"], digits), found["is_off"])
+        return pages.figure(scores[name], digits)
 
     def note(name: str) -> str:
         said = str(scores[name]["note"]).rstrip(".")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from calibrant.displays import COLOURS, MUTED
@@ -34,16 +35,24 @@ _STYLE: dict[Any, object] = {
 }
 
 
-def inline_figure(draw: Callable[[], Figure], *, key: str, title: str, words: str) -> str:
+def inline_figure(
+    draw: Callable[[], Figure],
+    *,
+    key: str,
+    title: str,
+    words: str,
+    told: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
     """Return the SVG of a figure that `draw` makes in the style of pages, whatever that of the user is.
 
-    `key` makes ids unique in a page; `title` and `words` are the text alternative.
+    `key` makes ids unique in a page; `title` and `words` are the text alternative. `told` says what each point of a
+    line tells, by the line's gid.
     """
     import matplotlib as mpl
     from matplotlib import style
 
     with style.context("default"), mpl.rc_context({**_STYLE, "svg.hashsalt": f"calibrant {key}"}):
-        return _as_inline_svg(draw(), key, title, words)
+        return _as_inline_svg(draw(), key, title, words, told)
 
 
 def strip(ax: Axes) -> None:
@@ -54,7 +63,7 @@ def strip(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def inline_axes(draw: Callable[[Axes], None], size: tuple[float, float] | None = None, **words: str) -> str:
+def inline_axes(draw: Callable[[Axes], None], size: tuple[float, float] | None = None, **words: Any) -> str:
     """Return the SVG of axes in a figure of `size`, or small and square to stand among others; see `inline_figure`."""
 
     def figure() -> Figure:
@@ -67,7 +76,7 @@ def inline_axes(draw: Callable[[Axes], None], size: tuple[float, float] | None =
     return inline_figure(figure, **words)
 
 
-def _as_inline_svg(figure: Figure, key: str, title: str, words: str) -> str:
+def _as_inline_svg(figure: Figure, key: str, title: str, words: str, told: Mapping[str, Sequence[str]]) -> str:
     """Write the figure as SVG: no prologue, no fixed size, a text alternative, unique ids."""
     from markupsafe import escape
 
@@ -78,6 +87,8 @@ def _as_inline_svg(figure: Figure, key: str, title: str, words: str) -> str:
     body = text[text.index(">", text.index("<svg")) + 1 :]
     body = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", body, count=1, flags=re.DOTALL)
     body = re.sub(r"font-family: [^;\"]+; ?", "", body)
+    for gid, texts in told.items():
+        body = _with_told_points(body, gid, texts)
     for colour, prop in _PROPERTIES.items():
         body = body.replace(colour, prop)
     used = set(re.findall(r'(?:url\(|href=")#([^)"]+)', body))
@@ -89,3 +100,14 @@ def _as_inline_svg(figure: Figure, key: str, title: str, words: str) -> str:
         f'xmlns:xlink="http://www.w3.org/1999/xlink">\n'
         f'<title id="{key}-title">{escape(title)}</title>\n<desc id="{key}-desc">{escape(words)}</desc>{body}'
     )
+
+
+def _with_told_points(body: str, gid: str, texts: Sequence[str]) -> str:
+    """Return an SVG where each marker of a line has what it tells, which the page's script shows."""
+    from markupsafe import escape
+
+    start = body.index(f'<g id="{gid}">')
+    end = body.index("</g>", start)  # of the group of markers, the first within the line's
+    markers = body[start:end].split("<use ")
+    told = [f'<use data-tell="{escape(text)}" {rest}' for text, rest in zip(texts, markers[1:], strict=True)]
+    return body[:start] + markers[0] + "".join(told) + body[end:]

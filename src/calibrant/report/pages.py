@@ -7,7 +7,9 @@ that users gave are set apart by `name`, and all is escaped when it is written. 
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import json
 import os
 import re
@@ -15,8 +17,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from urllib.parse import quote
 
 from calibrant._version import __version__
 from calibrant.files import whole_file
@@ -39,6 +43,21 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """A table of numbers that the page holds for download, as CSV; Markdown leaves it out."""
+
+    kind: ClassVar[str] = "download"
+    text: str
+    file_name: str
+    csv: str
+
+    @property
+    def href(self) -> str:
+        """The file as an address that holds it."""
+        return f"data:text/csv;charset=utf-8,{quote(self.csv, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     """A figure that is drawn when the page is written: its SVG, what is said beside it, and its heading."""
 
@@ -58,10 +77,14 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell that stands out: its figure is off, or undefined, or its text may break between two lines."""
+    """A cell that stands out: its figure is off, or undefined, or its text may break between two lines.
+
+    `key` is what the column is sorted by, where its text doesn't begin with that number.
+    """
 
     text: str
-    mark: Literal["outside", "undefined-value", "range"]
+    mark: Literal["", "outside", "undefined-value", "range"]
+    key: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +113,11 @@ class Table:
     note_title: str = ""
     folded: str = ""
 
+    @property
+    def is_sortable(self) -> bool:
+        """Whether the page's script lets rows be sorted: those of like things."""
+        return len(self.rows) > 1 and not self.look.startswith("scores")
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -99,7 +127,7 @@ class Facts:
     facts: Sequence[tuple[str, str]]
 
 
-Block: TypeAlias = Text | Pictures | Table | Facts
+Block: TypeAlias = Text | Pictures | Table | Facts | Download
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +184,7 @@ class PageReport(ABC):
         return copy.deepcopy(self._summary)
 
     def html(self) -> str:
-        """Return one self-contained page: no script, nothing fetched."""
+        """Return one self-contained page: nothing is fetched, and without its one small script it is whole."""
         return self.page().written("page.html.j2")
 
     def json(self) -> str:
@@ -261,6 +289,15 @@ def _as_markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|~&$])", r"\\\1", plain)
 
 
+def _script() -> dict[str, object]:
+    """Return the one script of pages, and its hash, by which their policy lets it and no other run."""
+    from markupsafe import Markup
+
+    text = files("calibrant.report").joinpath("templates/page.js").read_text("utf-8").replace("\r\n", "\n")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return {"script": Markup(text), "script_hash": f"sha256-{digest}"}  # noqa: S704
+
+
 @cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -272,6 +309,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= _script()
     environment.filters |= {"text": _as_html, "md": _as_markdown}
     environment.tests["cell"] = lambda value: isinstance(value, Cell)
     return environment

@@ -54,6 +54,7 @@ def curve_of(
     return {
         "label": label,
         "n_rows": n_rows,
+        "is_weighted": is_weighted,
         "events": float(histogram.events.sum()),
         "upper": upper,
         # of weighted rows about as many as their share of the weight
@@ -117,7 +118,20 @@ def reliability_section(summary: dict[str, Any]) -> pages.Section:
         folded=f"The {len(curve['bins'])} bins" if len(curve["bins"]) > 1 else "The bin",
     )
     title = "Reliability" if is_binary else "Reliability of the most probable class"
-    return pages.Section(title, [pages.Pictures([picture], "main"), pages.Text(lead), bins])
+    file = pages.Download("Download the bins as CSV", "bins.csv", bins_as_csv(both))
+    return pages.Section(title, [pages.Pictures([picture], "main"), pages.Text(lead), bins, file])
+
+
+def bins_as_csv(curves: list[dict[str, Any]]) -> str:
+    """Return the bins of a curve, or of that after and before, as CSV."""
+    names = ["" if len(curves) == 1 else "after", "before"]
+    columns = ["from", "to", "predicted", "observed", "low", "high", "band_low", "band_high", "n", "gap"]
+    lines = [columns if len(curves) == 1 else ["scores", *columns]]
+    for name, curve in zip(names, curves, strict=False):
+        for b in curve["bins"]:
+            figures = ["" if b[column] is None else repr(b[column]) for column in columns]
+            lines.append(figures if len(curves) == 1 else [name, *figures])
+    return "".join(",".join(line) + "\r\n" for line in lines)
 
 
 def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> pages.Pictures:
@@ -179,21 +193,24 @@ def _diagram(curves: list[dict[str, Any]]) -> str:
     words = _words(curves[0])
     if len(curves) > 1:
         words = f"After the calibrator. {words} Before. {_words(curves[1])}"
-    return inline_figure(partial(_with_histogram, curves), key="main", title=_title(curves[0]), words=words)
+    names = [""] if len(curves) == 1 else ["After: ", "Before: "]
+    told = {_gid(k): _tellings(curve, name) for k, (curve, name) in enumerate(zip(curves, names, strict=True))}
+    draw = partial(_with_histogram, curves)
+    return inline_figure(draw, key="main", title=_title(curves[0]), words=words, told=told)
 
 
 def _panel(curve: dict[str, Any], key: str) -> str:
     """Return the SVG of a summarised curve alone, small."""
 
     def draw(ax: Axes) -> None:
-        ReliabilityDisplay(_as_curve(curve)).plot(ax, upper=curve["upper"])
+        ReliabilityDisplay(_as_curve(curve)).plot(ax, upper=curve["upper"]).line_.set_gid(_gid(0))
         strip(ax)
         end = float(ax.get_xlim()[1])
         ax.set(xlabel="", ylabel="")
         ax.set_xticks((0.0, end), ["0", f"{end:g}"])
         ax.set_yticks((0.0, end), ["0", f"{end:g}"])
 
-    return inline_axes(draw, key=key, title=_title(curve), words=_words(curve))
+    return inline_axes(draw, key=key, title=_title(curve), words=_words(curve), told={_gid(0): _tellings(curve)})
 
 
 def _with_histogram(curves: list[dict[str, Any]]) -> Figure:
@@ -209,6 +226,8 @@ def _with_histogram(curves: list[dict[str, Any]]) -> Figure:
     others = [replace(each, band_low=None, band_high=None) for each in others]  # a band is of one curve
     display = ReliabilityDisplay([first, *others], histogram=[_as_histogram(curve) for curve in curves])
     display.plot(ax, ax_histogram=ax_histogram, upper=curves[0]["upper"])
+    for k, line in enumerate(display.lines_):
+        line.set_gid(_gid(k))
     ax.locator_params(axis="y", nbins=5)
     ax_histogram.set_ylabel("")
     for axes in (ax, ax_histogram):
@@ -242,3 +261,18 @@ def _words(curve: dict[str, Any]) -> str:
         band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in bins)
         points += f". Calibrated forecasts would be observed within {band}"
     return f"Mean prediction and observed frequency of {len(bins)} bins: {points}."
+
+
+def _tellings(curve: dict[str, Any], name: str = "") -> list[str]:
+    """Return what each point of a curve tells."""
+    share, level = pages.percent, percent_level(curve["level"])
+    unit = "in weight" if curve["is_weighted"] else "rows"
+    return [
+        f"{name}{share(b['predicted'])} predicted, {share(b['observed'])} observed "
+        f"({level} interval {share(b['low'])} to {share(b['high'])}), {pages.count(b['n'])} {unit}"
+        for b in curve["bins"]
+    ]
+
+
+def _gid(k: int) -> str:
+    return f"points{k}"
