@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -15,7 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from matplotlib.image import imread
-from report_cases import CASES, hostile_report
+from parsed_page import without_own_script
+from report_cases import CASES, binary, hostile_report, multiclass
 
 import calibrant as cb
 
@@ -41,7 +43,10 @@ addEventListener("load", () => {{
       headline: page.querySelector(".headline").getBoundingClientRect().bottom,
       advice: page.querySelector("header").getBoundingClientRect().bottom,
       wideTables: [...page.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).length,
-      scripts: page.scripts.length, resources: frame.contentWindow.performance.getEntriesByType("resource").length,
+      scripts: page.scripts.length, spots: page.querySelectorAll(".spot").length,
+      told: page.querySelectorAll("[data-tell]").length, buttons: page.querySelectorAll("th button").length,
+      sortable: page.querySelectorAll("[data-sort] thead th").length,
+      resources: frame.contentWindow.performance.getEntriesByType("resource").length,
       svgs: [...page.querySelectorAll("svg")].map(e => e.getBoundingClientRect().height),
     }};
   }});
@@ -58,8 +63,11 @@ class Browser:
     folder: Path
     n_runs: int = field(default=0)
 
-    def run(self, page: str, *options: str) -> tuple[str, Path]:
-        """Open a page with options; return what was printed and the folder of the run."""
+    def run(self, page: str, *options: str, is_refused: bool = False) -> tuple[str, Path]:
+        """Open a page with options; return what was printed and the folder of the run.
+
+        `is_refused` says whether its policy must refuse something.
+        """
         self.n_runs += 1
         folder = self.folder / str(self.n_runs)
         folder.mkdir()
@@ -78,7 +86,7 @@ class Browser:
         ]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
-        assert "Content Security Policy" not in done.stderr, done.stderr[-2000:]
+        assert ("Content Security Policy" in done.stderr) == is_refused, done.stderr[-2000:]
         return done.stdout, folder
 
     def screenshot(self, page: str, width: int, height: int, *options: str) -> npt.NDArray[Any]:
@@ -142,10 +150,20 @@ def rank_preserving_pages() -> dict[str, str]:
     return {name: report.html() for name, report in reports.items()}
 
 
+def asked_for_pages() -> dict[str, str]:
+    """Make pages before and after a calibrator, and on decisions: of two actions and of many classes."""
+    y, p = multiclass(1_000, 12, sharpness=2.0)
+    losses = cb.decisions.Problem(1_000.0 * (1.0 - np.eye(12)), do_nothing="leave it to a person who looks at it")
+    fitted = cb.TemperatureCalibrator().fit(p[:500], y[:500])
+    several = cb.Report(y[500:], p[500:], calibrator=fitted, problem=losses)
+    return {"calibrator and decisions": full_page(), "twelve classes, calibrator and decisions": several.html()}
+
+
 @pytest.fixture(scope="module")
 def measures(browser: Browser) -> list[dict[str, Any]]:
     """Every case at both widths, measured in one run."""
     pages = {name: make().html() for name, make in CASES.items()} | forecast_pages() | rank_preserving_pages()
+    pages |= asked_for_pages()
     frames = [frame(page, width, 800, name) for name, page in pages.items() for width in (DESKTOP, PHONE)]
     dom, _ = browser.run(MEASURE.format(frames="".join(frames)), "--dump-dom", f"--window-size={DESKTOP},900")
     found: list[dict[str, Any]] = json.loads(unescape(dom.split("<pre>")[1].split("</pre>")[0]))
@@ -176,10 +194,120 @@ def test_verdict_and_advice_are_on_the_first_screen_of_a_desktop(measures: list[
             assert measure["headline"] <= 250.0, measure
 
 
-def test_figures_have_a_height_and_nothing_was_loaded_or_run(measures: list[dict[str, Any]]) -> None:
+def test_figures_have_a_height_nothing_was_loaded_and_the_page_has_one_script(measures: list[dict[str, Any]]) -> None:
     for measure in measures:
         assert min(measure["svgs"]) > 90.0, measure
-        assert (measure["scripts"], measure["resources"]) == (0, 0), measure
+        assert (measure["scripts"], measure["resources"]) == (1, 0), measure
+        assert (measure["spots"], measure["buttons"]) == (measure["told"], measure["sortable"]), measure
+
+
+#: Uses a page as a reader does, and writes down what it shows; a page whose scripts are blocked has no buttons.
+USE = """<!DOCTYPE html><body style="margin: 0">{frame}<script>
+addEventListener("load", () => {{
+  const page = document.querySelector("iframe").contentDocument, found = {{}};
+  for (const each of page.querySelectorAll("details")) each.open = true;
+  found.wide = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+  found.text = page.querySelector("main").textContent;
+  found.tables = [...page.querySelectorAll("table[data-sort]")].map(table => {{
+    const textsOf = row => [row.className, ...[...row.cells].map(cell => cell.textContent)];
+    const rows = () => [...table.tBodies[0].rows].map(textsOf);
+    const columns = [...table.tHead.rows[0].cells].map(head => {{
+      const button = head.querySelector("button"), orders = [rows()], marks = [];
+      for (let i = 0; button && i < 3; i++) {{
+        button.click();
+        orders.push(rows());
+        marks.push(head.getAttribute("aria-sort"));
+      }}
+      return {{ orders, marks }};
+    }});
+    return {{ label: table.parentNode.getAttribute("aria-label"), columns }};
+  }});
+  const tip = page.querySelector(".tip"), box = each => each.getBoundingClientRect();
+  found.spots = [...page.querySelectorAll(".spot")].map(spot => {{
+    const tells = {{ label: spot.getAttribute("aria-label"), tab: spot.tabIndex, shown: [] }};
+    for (const [on, off] of [["pointerenter", "pointerleave"], ["focus", "blur"]]) {{
+      spot.dispatchEvent(new PointerEvent(on));
+      tells.shown.push(tip.hidden ? null : tip.textContent, box(tip).left >= 0 && box(tip).right <= {width});
+      spot.dispatchEvent(new PointerEvent(off));
+      tells.shown.push(tip.hidden);
+    }}
+    spot.dispatchEvent(new PointerEvent("pointerenter"));
+    page.dispatchEvent(new KeyboardEvent("keydown", {{ key: "Escape", bubbles: true }}));
+    tells.escaped = tip.hidden;
+    return tells;
+  }});
+  document.body.innerHTML = "";
+  document.body.append(Object.assign(document.createElement("pre"), {{ textContent: JSON.stringify(found) }}));
+}});
+</script></body>"""
+
+
+def used(browser: Browser, page: str, *, width: int = DESKTOP, is_blocked: bool = False) -> dict[str, Any]:
+    """Return what a reader of a page found, whose scripts may be blocked as mail and notebooks do."""
+    framed = frame(page, width, 900)
+    if is_blocked:
+        framed = framed.replace("<iframe ", '<iframe sandbox="allow-same-origin" ', 1)
+    dom, _ = browser.run(USE.format(frame=framed, width=width), "--dump-dom", f"--window-size={DESKTOP},950")
+    found: dict[str, Any] = json.loads(unescape(dom.split("<pre>")[1].split("</pre>")[0]))
+    return found
+
+
+def full_page() -> str:
+    """Make a page with all sections that one may ask for."""
+    y, p = binary(2_000, sharpness=2.0)
+    fitted = cb.BetaCalibrator().fit(*binary(1_000, sharpness=2.0, seed=1)[::-1])
+    problem = cb.decisions.Problem.two_actions(false_positive=1.0, false_negative=4.0)
+    groups = np.array(["Oslo", "Rome", "Bonn", "Bern"])[np.arange(2_000) % 4]
+    return cb.Report(y, p, calibrator=fitted, problem=problem, groups=groups, group_name="city").html()
+
+
+@pytest.mark.parametrize("width", [DESKTOP, 390])
+def test_tables_sort_by_a_click_and_come_back_and_points_tell(browser: Browser, width: int) -> None:
+    found = used(browser, full_page(), width=width)
+    assert found["wide"] <= 0
+    bins = next(table for table in found["tables"] if table["label"] == "Bins")
+    for i, column in enumerate(bins["columns"]):
+        assert column["marks"] == ["ascending", "descending", None]
+        first, rising, falling, back = column["orders"]
+        assert first == back
+        assert sorted(rising) == sorted(falling) == sorted(first)
+        numbers = [float(row[1 + i].replace("\N{MINUS SIGN}", "-").split("\N{EN DASH}")[0]) for row in rising]
+        assert numbers == sorted(numbers)
+        numbers = [float(row[1 + i].replace("\N{MINUS SIGN}", "-").split("\N{EN DASH}")[0]) for row in falling]
+        assert numbers == sorted(numbers, reverse=True)
+    cities = next(table for table in found["tables"] if table["label"] == "Groups")
+    assert [row[1] for row in cities["columns"][0]["orders"][1]] == ["Bern", "Bonn", "Oslo", "Rome"]
+    assert len(found["spots"]) >= 20 + 4
+    for spot in found["spots"]:
+        assert spot["shown"] == [spot["label"], True, True] * 2
+        assert spot["escaped"]
+    assert [spot["tab"] for spot in found["spots"][:20]] == [0] * 20  # of the main diagram; others by pointer alone
+    assert {spot["tab"] for spot in found["spots"][20:]} == {-1}
+
+
+def test_rows_move_with_their_notes(browser: Browser) -> None:
+    found = used(browser, CASES["15 classes"]().html())
+    classes = next(table for table in found["tables"] if table["label"] == "Classes")
+    for column in classes["columns"]:
+        together = [[(a[1], b[1]) for a, b in itertools.pairwise(o) if b[0] == "meaning"] for o in column["orders"]]
+        assert len(together[0]) == 12
+        assert all(sorted(pairs) == sorted(together[0]) for pairs in together)
+
+
+def test_without_script_the_page_is_whole(browser: Browser) -> None:
+    page = full_page()
+    with_script, without = used(browser, page), used(browser, page, is_blocked=True)
+    assert without["text"] == with_script["text"]
+    assert without["spots"] == []
+    assert all(column["marks"] == [] for table in without["tables"] for column in table["columns"])
+
+
+def test_another_script_is_not_run(browser: Browser) -> None:
+    """The policy names the page's script by its hash: what somebody adds does nothing."""
+    page = full_page().replace("</main>", "<script>document.title = 'added'</script></main>")
+    dom, _ = browser.run(page, "--dump-dom", is_refused=True)
+    assert "<title>added</title>" not in dom
+    assert "<title>Calibration report</title>" in dom
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
@@ -210,7 +338,7 @@ def test_ink_of_the_figure_follows_the_scheme(browser: Browser) -> None:
 
 def test_hostile_names_run_nothing_and_keep_the_page_whole(browser: Browser) -> None:
     dom, _ = browser.run(hostile_report().html(), "--dump-dom")
-    assert "<script" not in dom
+    without_own_script(dom)
     assert "<img" not in dom
     assert dom.count("<svg") == 4
     assert "Data and method" in dom

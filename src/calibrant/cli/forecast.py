@@ -206,8 +206,8 @@ def report_command(
 ) -> None:
     """Write a report of the forecasts in FILE: verdict, scores beside their noise floors, and where they are off.
 
-    Give rows that the recalibrator was not fitted to. A page of HTML stands alone: it has no script and fetches
-    nothing. The same data give the same bytes.
+    Give rows that the recalibrator was not fitted to. A page of HTML stands alone: it fetches nothing, and is
+    whole where its one small script, which sorts tables, may not run. The same data give the same bytes.
     """
     from calibrant import persistence
     from calibrant.forecasts import Recalibrator, as_interval_level

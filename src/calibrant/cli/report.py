@@ -12,7 +12,11 @@ from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, chec
 from calibrant.files import open_target
 
 
-@new_command("report", "calibrant report scores.parquet --label y --score p -o report.html")
+@new_command(
+    "report",
+    "calibrant report scores.parquet --label y --score p -o report.html",
+    "calibrant report new.csv --calibrator calibrator.json --false-positive 10 --false-negative 40 -o report.html",
+)
 @data_options("positive", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
@@ -46,6 +50,9 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     opened = Request(**options).open()
     more: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
     if opened.is_large:
+        if options["calibrator"] is not None:
+            said = "has more rows than are held in memory: only what the calibrator makes of them is shown."
+            echo(f"{options['file']} {said}", err=True)
         columns = opened.resolve(takes_dependence=True)
         with progress("Measuring"):
             more |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}

@@ -86,7 +86,8 @@ class Units:
             return MeanError(math.inf, 0.0, 0.0)
         left_out = self.sums(weight * (values - np.average(values, weights=weight))) / weight.sum() / (1.0 - share)
         error = math.sqrt((self.n - 1) / self.n * float(left_out @ left_out) / (1.0 - self.lost))
-        skewness = float(np.sum((left_out / error) ** 3)) if error > 0.0 else 0.0
+        scaled = left_out / error if error > 0.0 else np.zeros(1)
+        skewness = float(scaled @ (scaled * scaled))  # a power of floats is thirty times as slow
         return MeanError(error, kish_size(share) - 1.0, skewness)
 
 

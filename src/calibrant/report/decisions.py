@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from calibrant.decisions import Problem
 
 #: Thresholds of the curve.
-_N_THRESHOLDS = 50
+_N_THRESHOLDS = 30
 #: The curve reaches at least so far beyond the threshold of the losses, as a share of this.
 _BEYOND = 1.25
-#: With more classes the table of losses is folded.
-_MOST_CLASSES = 3
+#: Columns of losses that a phone has room for.
+_MOST_COLUMNS = 3
 _SHORT = 40
 _SIZE = (5.2, 3.1)
 #: Thresholds that the text alternative of the curve names.
-_IN_WORDS = (5, 10, 20, 30, 40)
+_IN_WORDS = (3, 6, 12, 18, 24)
 #: Title and meaning of each figure of all rows.
 _MEANINGS = {
     "realised": ("Realised loss", "What the decisions cost."),
@@ -117,8 +117,9 @@ def decision_section(found: dict[str, Any]) -> pages.Section:
     blocks: list[pages.Block] = [pages.Text(_rule(found))]
     if found["losses"] is not None:
         blocks.append(_table_of_losses(found))
-    losses = [found["scores"]["realised"], *(each["loss"] for each in found["one_action"])]
-    gains = " Losses below 0 are gains." if any(each["value"] < 0.0 for each in losses) else ""
+    losses = [each["loss"]["value"] for each in found["one_action"]] + [found["scores"]["realised"]["value"]]
+    losses += [each for row in found["losses"] or () for each in row if not isinstance(each, str)]
+    gains = " Losses below 0 are gains." if min(losses) < 0.0 else ""
     blocks.append(pages.Text(f"{found['verdict']}{gains}"))
     blocks.append(_table_of_scores(found, digits, level))
     blocks.append(pages.Text(_words_of_one_action(found)))
@@ -221,22 +222,31 @@ def _rule(found: dict[str, Any]) -> str:
     return said if found["losses"] is not None else f"{said} Losses differ from row to row."
 
 
-def _table_of_losses(found: dict[str, Any]) -> pages.Table:
+def _table_of_losses(found: dict[str, Any]) -> pages.Block:
+    """Return the losses: a row for each action, or of many classes a row for each class; of many both not all."""
+    actions, classes = found["actions"], found["classes"]
+    rows, columns, what = actions, [f"Loss if {pages.name(label, _SHORT)}" for label in classes], "Action"
+    losses = found["losses"]
+    if len(classes) > _MOST_COLUMNS:
+        rows, columns, what = classes, [f"Loss of {pages.name(action, _SHORT)}" for action in actions], "Class"
+        losses = [list(row) for row in zip(*losses, strict=True)]
+    if len(columns) > _MOST_COLUMNS:
+        said = f"What the {len(actions)} actions lose with the {len(classes)} classes is in this report as JSON."
+        return pages.Text(said)
+
     def cell(k: int) -> Any:
-        def of_action(row: tuple[str, list[float | str]]) -> str:
-            loss = row[1][k]
-            return f"column {pages.name(loss, _SHORT)}" if isinstance(loss, str) else _number(loss)
+        return lambda row: _number(row[1][k])
 
-        return of_action
-
-    items = list(zip(found["actions"], found["losses"], strict=True))
-    columns = [(f"Loss if {pages.name(label, _SHORT)}", cell(k)) for k, label in enumerate(found["classes"])]
-    folded = "What each action loses with each class" if len(columns) > _MOST_CLASSES else ""
-    first = ("Action", lambda row: pages.name(row[0], _SHORT))
-    return pages.table("Losses", items, [first, *columns], folded=folded)
+    first = (what, lambda row: pages.name(row[0], _SHORT))
+    cells = [(title, cell(k)) for k, title in enumerate(columns)]
+    folded = f"What each action loses with each of {len(classes)} classes" if rows is classes else ""
+    return pages.table("Losses", list(zip(rows, losses, strict=True)), [first, *cells], folded=folded)
 
 
-def _number(value: float) -> str:
+def _number(value: float | str) -> str:
+    """Write a loss, or say which column it is in."""
+    if isinstance(value, str):
+        return f"column {pages.name(value, _SHORT)}"
     return f"{value:z,.6g}".replace("-", "\N{MINUS SIGN}")
 
 

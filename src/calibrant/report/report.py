@@ -128,7 +128,10 @@ class Report(pages.PageReport):
         per: ArrayLike | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
-        decisions = None if problem is None else Decisions(as_policy(problem, name="problem"), costs, per)
+        decisions = None
+        if problem is not None:
+            per_name = "" if per is None else series_name(per) or ""
+            decisions = Decisions(as_policy(problem, name="problem"), costs, per, per_name)
         if decisions is None and (costs is not None or per is not None):
             raise InvalidInputError("costs and per are of a problem. Pass problem, or leave them out.")
         named = None if groups is None else {group_name or series_name(groups) or "group": groups}
