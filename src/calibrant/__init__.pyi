@@ -55,6 +55,7 @@ from calibrant.displays import (
 from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
 from calibrant.metrics import (
     calibration_curve as calibration_curve,
+    compare_models as compare_models,
     evaluate as evaluate,
     reliability_curve as reliability_curve,
 )

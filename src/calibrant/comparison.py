@@ -24,7 +24,7 @@ from calibrant.calibrators import (
 )
 from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import InvalidInputError
-from calibrant.metrics import row_brier, row_log_loss
+from calibrant.metrics import loss_less, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.phrases import count
 from calibrant.readable import Readable, rows_as_columns
@@ -281,16 +281,11 @@ def _difference(
     if loss is base:
         return Difference(0.0, 0.0, 0.0)
     with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
-        each = _less(loss.held_out, base.held_out)
+        each = loss_less(loss.held_out, base.held_out)
         if not np.isfinite(each).all():
             mean = float(np.average(each, weights=rows.weight))
             return Difference(mean, mean, mean)
-        refits = refit_variance(_less(loss.by_fit, base.by_fit), splits)
+        refits = refit_variance(loss_less(loss.by_fit, base.by_fit), splits)
     mean, error = held_out_mean(each, refits, rows, dependence)
     error = error if np.isfinite(error) else np.inf
     return Difference(mean, mean - z * error, mean + z * error)
-
-
-def _less(loss: FloatArray, base: FloatArray) -> FloatArray:
-    """Return the differences of losses, of which two infinite ones are equal."""
-    return np.where(loss == base, 0.0, loss - base)

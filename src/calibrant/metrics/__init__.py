@@ -34,6 +34,7 @@ from calibrant.metrics.decomposition import Decomposition as Decomposition, deco
 from calibrant.metrics.e_value import EValueTest as EValueTest, calibration_e_value as calibration_e_value
 from calibrant.metrics.evaluation import evaluate as evaluate
 from calibrant.metrics.joint_test import joint_test as joint_test
+from calibrant.metrics.model_comparison import ModelComparison as ModelComparison, compare_models as compare_models
 from calibrant.metrics.parts import (
     ClassScores as ClassScores,
     GroupScores as GroupScores,
@@ -96,6 +97,7 @@ from calibrant.metrics.evaluation import (
     evaluate_summary as evaluate_summary,
     label_notes as label_notes,
 )
+from calibrant.metrics.model_comparison import compare_model_rows as compare_model_rows
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.out_of_fold_ece import ece_of_new_rows as ece_of_new_rows
 from calibrant.metrics.parts import (
@@ -107,6 +109,7 @@ from calibrant.metrics.proper_scores import (
     brier_losses as brier_losses,
     brier_of as brier_of,
     log_losses as log_losses,
+    loss_less as loss_less,
     row_brier as row_brier,
     row_log_loss as row_log_loss,
 )

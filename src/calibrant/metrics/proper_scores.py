@@ -98,6 +98,12 @@ def row_log_loss(rows: Rows) -> FloatArray:
         return np.abs(np.log(_of_own_class(rows)))  # -log(1) would be a negative zero
 
 
+def loss_less(loss: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the differences of losses of rows, of which two infinite ones are equal."""
+    with np.errstate(invalid="ignore"):
+        return np.where(loss == other, 0.0, loss - other)
+
+
 def _of_own_class(rows: Rows) -> FloatArray:
     return np.take_along_axis(rows.scores, rows.codes.astype(np.intp)[:, None], axis=1)[:, 0]
 
