@@ -119,6 +119,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Comparison": lambda: cb.compare(P, Y, methods=["sigmoid", "temperature", "isotonic"]),
     "Compared": lambda: cb.compare(P, Y, methods=["sigmoid"]).methods[0],
     "Difference": lambda: cb.compare(P, Y, methods=["sigmoid"]).methods[0].log_loss_difference,
+    "ModelComparison": lambda: cb.compare_models(Y, dict(zip(HOSTILE, (P, TRUTH, TRUTH**1.5), strict=True))),
     "ScoreSummary": lambda: cb.ScoreSummary.from_arrays(P, Y),
     "QuantisedSummary": lambda: engines.summarise(pa.table({"p": P, "y": Y}), score="p", label="y", max_distinct=50),
     "ErrorBounds": lambda: EXAMPLES["QuantisedSummary"]().bounds,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ from calibrant.calibrators import (
 )
 from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import InvalidInputError
-from calibrant.metrics import loss_less, row_brier, row_log_loss
+from calibrant.metrics import loss_less, read_models, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.phrases import count
 from calibrant.readable import Readable, rows_as_columns
@@ -52,7 +52,7 @@ class Compared(Readable):
     Attributes
     ----------
     name : str
-        "none" is the scores as they are.
+        "none" is the scores as they are; of several models each name begins with that of the model: "new: none".
     log_loss, brier : float
         Mean over rows, each calibrated by a fit that has not seen it. Log loss is infinite where a method gave
         probability zero to what happened.
@@ -87,7 +87,8 @@ class Comparison(Plain):
     ----------
     methods : tuple of Compared
     baseline : str
-        The method that differences are to: "none", or "sigmoid" where scores are no probabilities.
+        The method that differences are to: "none", or "sigmoid" where scores are no probabilities; of several models
+        that of the first one.
     n_rows, n_folds : int
     level : float
         Nominal coverage of each interval.
@@ -108,7 +109,7 @@ class Comparison(Plain):
 
 
 def compare(
-    scores: ArrayLike,
+    scores: ArrayLike | Mapping[str, ArrayLike],
     y: ArrayLike,
     *,
     methods: Sequence[str | Calibrator] | None = None,
@@ -126,7 +127,9 @@ def compare(
 
     Parameters
     ----------
-    scores : array-like of shape (n,) or (n, K)
+    scores : array-like of shape (n,) or (n, K), or mapping of names to such
+        A mapping holds the scores of several models for the same rows: all methods of all of them are ranked together,
+        on the same folds, with differences to the first model as it is. `compare_models` compares them as they are.
     y : array-like of shape (n,)
         Labels of any kind.
     methods : sequence of str or Calibrator, optional
@@ -193,23 +196,37 @@ def compare(
     """
     what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
     what |= {"cluster": cluster, "time": time, "label_end": label_end}
-    rows = read_rows(scores, y, input=input, both_classes=True, **what)
-    return compare_rows(rows, methods=methods, cv=cv, seed=seed, level=level)
+    what |= {"input": input, "both_classes": True}
+    if isinstance(scores, Mapping):
+        models = read_models(y, scores, names=("scores", "y"), **what)
+        return compare_rows(models, methods=methods, cv=cv, seed=seed, level=level)
+    return compare_rows(read_rows(scores, y, **what), methods=methods, cv=cv, seed=seed, level=level)
 
 
 def compare_rows(
-    rows: Rows, *, methods: Sequence[str | Calibrator] | None, cv: Folding, seed: int, level: float
+    models: Rows | Mapping[str, Rows],
+    *,
+    methods: Sequence[str | Calibrator] | None,
+    cv: Folding,
+    seed: int,
+    level: float,
 ) -> Comparison:
-    """Compare methods on checked rows of both classes, as `compare` does."""
+    """Compare methods on checked rows of both classes, as `compare` does; by name the same rows with several scores."""
+    named = {f"{name}: ": each for name, each in models.items()} if isinstance(models, Mapping) else {"": models}
+    rows = next(iter(named.values()))
     cv, level = check_folding(cv), check_fraction("level", level)
     seed = check_integer("seed", seed, minimum=0)
     smallest = int(np.unique(rows.codes, return_counts=True)[1].min())
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     splits = plain_splits(rows, cv, rng=seed)
-    as_they_are = rows.probabilities()
-    losses = {} if as_they_are is None else {NONE: _unfitted_losses(rows.with_scores(as_they_are), splits)}
-    losses |= {name: _fitted_losses(made, rows, splits) for name, made in _named(methods, rows).items()}
+    losses: dict[str, list[_Losses]] = {}
+    for model, own in named.items():
+        as_they_are = own.probabilities()
+        if as_they_are is not None:
+            losses[f"{model}{NONE}"] = _unfitted_losses(own.with_scores(as_they_are), splits)
+        for name, made in _named(methods, own).items():
+            losses[f"{model}{name}"] = _fitted_losses(made, own, splits)
     baseline = next(iter(losses))
     rows = rows.take(held_out_rows(splits))
     dependence = DesignEffects.of(rows)

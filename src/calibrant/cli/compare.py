@@ -17,11 +17,15 @@ from calibrant.cli.common import (
     write_json,
 )
 from calibrant.cli.data import Request, data_options, split_list
+from calibrant.cli.models import describe_models, read_models
 from calibrant.phrases import bracketed, count, figure, percent_level
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison
     from calibrant.validation import InputKind
+
+#: Letters of a baseline that the heading of a column names.
+_LONGEST_BASELINE = 10
 
 
 @new_command(
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     "calibrant compare scores.parquet --label y --score p",
     "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
 )
-@data_options("dependence", "missing")
+@data_options("versus", "dependence", "missing")
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
 @click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")
@@ -43,21 +47,30 @@ def command(
 
     Every method calibrates the same folds, each by a fit to the others. Intervals are of the paired difference to the
     scores as they are; below zero is better. --json has that of the Brier score too.
+
+    --versus names the scores of other models: all methods of all models are ranked together on the same folds, with
+    differences to the scores of the first model as they are. So says the table which model is best once it is
+    calibrated. calibrant evaluate --versus compares models as they are.
     """
     from calibrant.comparison import compare_rows
     from calibrant.validation import INPUT_KINDS, check_choice
 
     check_choice("--input", input, INPUT_KINDS)
-    found = Request(**options).open().read(input=input, both_classes=True)
+    models = read_models(Request(**options).open(), input=input, both_classes=True)
+    first, is_one = next(iter(models.values())), len(models) == 1
+    rows = first.rows if is_one else {name: each.rows for name, each in models.items()}
     named = None if methods is None else split_list(methods)
-    ranked = compare_rows(found.rows, methods=named, cv=folds, seed=seed, level=level)
+    ranked = compare_rows(rows, methods=named, cv=folds, seed=seed, level=level)
     if as_json:
-        source = found.columns.source
-        read = {"file": source.name, "label": options["label"], "score": found.columns.score}
+        source = first.columns.source
+        read: dict[str, Any] = {"file": source.name, "label": options["label"]}
+        read |= (
+            {"score": first.columns.score} if is_one else {"models": {k: m.columns.score for k, m in models.items()}}
+        )
         read |= {"n_skipped": source.n_skipped}
         write_json({**read, **ranked.to_dict()})
         return
-    echo(found.describe())
+    echo(first.describe() if is_one else describe_models(models))
     echo(f"\n{verdict(ranked)}\n")
     echo(as_table(ranked))
 
@@ -85,7 +98,8 @@ def verdict(ranked: Comparison) -> str:
 def as_table(ranked: Comparison) -> str:
     """Return the methods, best first."""
     level = f"{percent_level(ranked.level)} interval"
-    header = ["method", "log loss", f"vs {ranked.baseline}", level, "Brier", f"vs {ranked.baseline}"]
+    by_how_much = f"vs {ranked.baseline}" if len(ranked.baseline) <= _LONGEST_BASELINE else "difference"
+    header = ["method", "log loss", by_how_much, level, "Brier", by_how_much]
     lines = []
     for method in ranked.methods:
         change, of_brier = method.log_loss_difference, method.brier_difference

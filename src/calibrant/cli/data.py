@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +57,14 @@ _OPTIONS = {
             "--missing", default="error", metavar="WHAT", help="Rows that lack a value: error; skip leaves them out."
         )
     ],
+    "versus": [
+        click.option(
+            "--versus",
+            multiple=True,
+            metavar="COLUMNS",
+            help="Scores of another model, compared to that of --score. May be repeated.",
+        )
+    ],
 }
 
 
@@ -101,10 +109,12 @@ class Request:
     time: str | None = None
     label_end: str | None = None
     missing: Missing = "error"
+    versus: tuple[str, ...] = ()
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
         from calibrant.cli.calibrated_source import CalibratedSource
+        from calibrant.cli.models import named_models
         from calibrant.tables import open_rows, opened_for
 
         source = open_rows(self.file, format=self.format)
@@ -113,13 +123,13 @@ class Request:
         groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
         fitted = None if self.calibrator is None else self._fitted_columns(source, score)
         inputs = source.select(score or ["p"]) if fitted is None else fitted.inputs
-        source = opened_for(self.missing, source, list(dict.fromkeys([*inputs, *source.select(self.beside), *groups])))
+        models = named_models(self, source, inputs)
+        read = [*inputs, *(name for columns in models.values() for name in columns), *source.select(self.beside)]
+        source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
         if fitted is not None:
             source = CalibratedSource(source, fitted)
         found = source.outputs if isinstance(source, CalibratedSource) else inputs
-        if self.positive is not None and len(found) > 1:
-            raise InvalidInputError("--positive needs one score column; with several, each class has its own.")
-        return OpenedFile(self, source, list(found), groups, n_rows)
+        return OpenedFile(self, source, list(found), groups, n_rows, models)
 
     @property
     def beside(self) -> list[str]:
@@ -215,7 +225,8 @@ class FileRows:
 class OpenedFile:
     """A request and the source of its rows; `score` and `groups` are columns of it, in the order given.
 
-    `n_rows` is the number of rows in the file, where it says so.
+    `n_rows` is the number of rows in the file, where it says so; `models` are the columns of each model by its name,
+    the champion's first, where --versus names others.
     """
 
     request: Request
@@ -223,6 +234,7 @@ class OpenedFile:
     score: list[str]
     groups: list[str]
     n_rows: int | None
+    models: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_large(self) -> bool:
@@ -330,6 +342,8 @@ class OpenedFile:
         from calibrant.validation import column_places, match_classes
 
         score = self.score
+        if self.request.positive is not None and len(score) > 1:
+            raise InvalidInputError("--positive needs one score column; with several, each class has its own.")
         if len(score) == 1:
             positive = positive_class(self.request.positive, classes)
             order = f"{positive!r} is the positive class"

@@ -12,11 +12,13 @@ import click
 
 from calibrant.cli import choices, common
 from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
+from calibrant.cli.models import describe_models, models_facts, read_models
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.phrases import bracketed, count, difference, figure, p_value, shorten
 
 if TYPE_CHECKING:
-    from calibrant.metrics import ClassScores, GroupScores
+    from calibrant.cli.data import FileRows
+    from calibrant.metrics import ClassScores, GroupScores, ModelComparison
     from calibrant.results import Score, Scores
 
 #: Groups, or classes, that the table shows; JSON has them all.
@@ -95,9 +97,10 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     "evaluate",
     "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
     "calibrant evaluate scores.parquet --group city",
+    "calibrant evaluate scores.parquet --score old --versus new --max log_loss_difference=0",
     "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
 )
-@data_options("positive", "calibrator", "dependence", "missing")
+@data_options("versus", "positive", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=choices.SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @common.level_option()
@@ -119,6 +122,11 @@ def command(
     --group adds a table with a row for each group, the one that is surely off by most first. Its intervals are
     corrected for the number of groups.
 
+    --versus compares models: champion in --score, a challenger in each --versus, of one column or one per class. A
+    table has the scores of each and their paired differences, which gates name log_loss_difference, or
+    MODEL:log_loss_difference where there are several. Of two classes, --score a,b does the same where the columns can't
+    be the classes of one model: their names are not those of the classes, and most rows don't sum to one.
+
     --calibrator measures what a saved calibrator, of any kind, makes of the scores.
 
     --cluster, or --time and --label-end, say that rows are not independent: intervals are then wider.
@@ -129,8 +137,14 @@ def command(
     """
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     opened = Request(**options).open()
-    measure = measure_large if opened.is_large else measure_rows
-    found = measure(opened, evaluated_on, n_bins=bins, level=level, rng=seed)
+    how: dict[str, Any] = {"n_bins": bins, "level": level, "rng": seed}
+    if opened.is_large and not opened.models:
+        found = measure_large(opened, evaluated_on, **how)
+    else:
+        models = read_models(opened)
+        if len(models) > 1:
+            ctx.exit(compare_models(models, gates, evaluated_on, as_json=as_json, **how))
+        found = measure_rows(next(iter(models.values())), evaluated_on, **how)
     check_gates(gates, found.scores)
     if as_json:
         common.write_json(found.to_dict() | gate_results(gates, found.scores))
@@ -140,11 +154,29 @@ def command(
     ctx.exit(judge(gates, found.scores, as_json=as_json))
 
 
-def measure_rows(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured:
+def compare_models(
+    found: Mapping[str, FileRows], gates: Sequence[Gate], evaluated_on: str, *, as_json: bool, **how: Any
+) -> int:
+    """Measure several models on rows in memory, and say how they differ; return the exit code."""
+    from calibrant.metrics import check_settings, compare_model_rows
+
+    rows = {name: each.rows for name, each in found.items()}
+    compared: ModelComparison = compare_model_rows(rows, check_settings(**how), evaluated_on)
+    figures = compared.figures
+    check_gates(gates, figures)
+    if as_json:
+        common.write_json(models_facts(found) | compared.to_dict() | gate_results(gates, figures))
+    else:
+        common.echo(f"{describe_models(found)}; {evaluated_on}\n")
+        common.echo(str(compared))
+    return judge(gates, figures, as_json=as_json)
+
+
+def measure_rows(found: FileRows, evaluated_on: str, **how: Any) -> Measured:
     """Measure rows in memory."""
     from calibrant.metrics import check_settings, classes_of_rows, evaluate_rows, groups_of_rows
 
-    found, settings = opened.read(), check_settings(**how)
+    settings = check_settings(**how)
     rows = found.rows
     return Measured(
         found.columns,

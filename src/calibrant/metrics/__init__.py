@@ -97,7 +97,11 @@ from calibrant.metrics.evaluation import (
     evaluate_summary as evaluate_summary,
     label_notes as label_notes,
 )
-from calibrant.metrics.model_comparison import compare_model_rows as compare_model_rows
+from calibrant.metrics.model_comparison import (
+    check_widths as check_widths,
+    compare_model_rows as compare_model_rows,
+    read_models as read_models,
+)
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.out_of_fold_ece import ece_of_new_rows as ece_of_new_rows
 from calibrant.metrics.parts import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -206,7 +207,7 @@ def compare_models(
     brier_difference -0.0299 [-0.0382, -0.0215]
     """
     settings = check_settings(n_bins, level, rng)
-    given = {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
+    given: dict[str, Any] = {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
     rows = read_models(y_true, models, pos_label=pos_label, classes=classes, **given)
     found = compare_model_rows(rows, settings, evaluated_on)
     first = rows[found.champion]
@@ -214,34 +215,50 @@ def compare_models(
     return replace(found, notes=[*notes, *found.notes])
 
 
-def read_models(y_true: ArrayLike, models: Mapping[str, ArrayLike], **what: Any) -> dict[str, Rows]:
-    """Check the probabilities of models, and all that describes their rows; `what` goes to `read_rows`."""
+def read_models(
+    y_true: ArrayLike, models: Mapping[str, ArrayLike], *, names: tuple[str, str] = ("models", "y_true"), **what: Any
+) -> dict[str, Rows]:
+    """Check the probabilities of models, and all that describes their rows, as `calibrant.rows.read_rows` does.
+
+    `names` is what the caller calls models and labels, and `what` goes to `read_rows`.
+    """
+    argument, labels = names
     if not isinstance(models, Mapping):
         raise InvalidTypeError(
-            f"models is a {type(models).__name__}. Pass a mapping of names to probabilities: "
+            f"{argument} is a {type(models).__name__}. Pass a mapping of names to probabilities: "
             '{"champion": p_old, "challenger": p_new}.'
         )
     for name in models:
         if not isinstance(name, str):
-            raise InvalidTypeError(f"models has the key {name!r}, which is not text. Name each model by a string.")
+            raise InvalidTypeError(f"{argument} has the key {name!r}, which is not text. Name each model by a string.")
     if len(models) < 2:
-        raise ShapeError(f"models has {count(len(models), 'model')}. Pass two or more, the champion first.")
-    return {name: read_rows(p, y_true, names=(f"models[{name!r}]", "y_true"), **what) for name, p in models.items()}
+        raise ShapeError(f"{argument} has {count(len(models), 'model')}. Pass two or more, the champion first.")
+    found = {name: read_rows(p, y_true, names=(f"{argument}[{name!r}]", labels), **what) for name, p in models.items()}
+    check_widths(found)
+    return found
 
 
-def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated_on: str) -> ModelComparison:
-    """Compare models by checked rows, the champion's first: the same rows, with the probabilities of each model."""
+def check_widths(models: Mapping[str, Rows]) -> None:
+    """Raise InvalidInputError where one model has a probability per row and another one per class."""
     (champion, first), *others = models.items()
     for name, rows in others:
         if rows.scores.shape != first.scores.shape:
             raise InvalidInputError(
                 f"{_named(name)} has {_width(rows)} and {_named(champion)} {_width(first)}. Pass the same of both: one "
-                "probability per row, or one per class."
+                "score per row, or one per class."
             )
-    found = {name: evaluate_rows(rows, settings, evaluated_on) for name, rows in models.items()}
+
+
+def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated_on: str) -> ModelComparison:
+    """Compare models by checked rows, the champion's first: the same rows, with the probabilities of each model."""
+    (champion, first), *others = models.items()
     each = replace(settings, level=1.0 - (1.0 - settings.level) / len(others))
-    is_one = len(others) == 1
-    at_level = found if is_one else {name: evaluate_rows(rows, each, evaluated_on) for name, rows in models.items()}
+
+    def measured(of: Settings) -> dict[str, Scores]:
+        return {name: evaluate_rows(rows, _with_same_draws(of), evaluated_on) for name, rows in models.items()}
+
+    found = measured(settings)
+    at_level = found if len(others) == 1 else measured(each)
     sides = {name: Model(rows, at_level[name]) for name, rows in models.items()}
     known: dict[str, Any] = {"level": each.level, "n": first.n_rows, "n_eff": kish_size(first.weights)}
     differences = {}
@@ -254,8 +271,13 @@ def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated
     return ModelComparison(found, differences, settings.level, each.level, notes)
 
 
+def _with_same_draws(settings: Settings) -> Settings:
+    """Return the settings with a generator of their own, so that each model has the intervals that it has alone."""
+    return replace(settings, rng=deepcopy(settings.rng))
+
+
 def _width(rows: Rows) -> str:
-    return "one probability per row" if rows.is_binary else f"{rows.scores.shape[1]} columns of probabilities"
+    return "one score per row" if rows.is_binary else f"{rows.scores.shape[1]} columns of scores"
 
 
 def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str) -> str:
@@ -276,8 +298,8 @@ def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str)
         return f"{ours} predicts {better} than {theirs}: its {title} is {_by(found)} ({_size(found)}).{_why(scores)}"
     by = difference(found.value, sign=True, scale=max(abs(found.low), abs(found.high)))
     ends = interval(found.level, found.low, found.high)
-    said = f"{ours} and {theirs}: no difference that these rows show. {title[:1].upper()}{title[1:]} of {ours} less that "
-    return f"{said}of {theirs}: {by} ({ends}).{_why(scores)}"
+    said = f"{ours} and {theirs}: no difference that these rows show"
+    return f"{said} ({title} of the first less that of the second {by}, {ends}).{_why(scores)}"
 
 
 def _why(scores: Mapping[str, Score]) -> str:

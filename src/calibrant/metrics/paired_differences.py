@@ -2,17 +2,17 @@
 
 What both models find hard cancels in a difference, so that its interval is shorter than those of the two scores tell.
 
-- Of mean losses it is the mean over rows of the difference of losses: Student's t by Hall's transformation, over rows or
-  over what they share, as `mean_over_units` has it.
+- Of mean losses it is the mean over rows of the difference of losses: Student's t by Hall's transformation, over rows
+  or over what they share, as `mean_over_units` has it.
 - Of the AUC it is DeLong's, from the differences of the influences of rows.
 - The debiased calibration error is the root of a square that may be near zero, where no normal interval is right. Its
   difference has the interval of Zou and Donner (2008), which is made of the intervals of both and of their correlation:
-  exact where both are independent and normal, and as skewed as they are elsewhere.
+  exact where both are normal, and as skewed as they are elsewhere.
 
-References: DeLong, DeLong and Clarke-Pearson (1988), *Comparing the areas under two or more correlated receiver operating
-characteristic curves*, Biometrics 44. Zou and Donner (2008), *Construction of confidence limits about effect measures: a
-general approach*, Statistics in Medicine 27; for correlated estimates Zou (2007), *Toward using confidence intervals to
-compare correlations*, Psychological Methods 12.
+References: DeLong, DeLong and Clarke-Pearson (1988), *Comparing the areas under two or more correlated receiver
+operating characteristic curves*, Biometrics 44. Zou and Donner (2008), *Construction of confidence limits about effect
+measures: a general approach*, Statistics in Medicine 27; for correlated estimates Zou (2007), *Toward using confidence
+intervals to compare correlations*, Psychological Methods 12.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,7 +71,8 @@ def _of_losses(model: Rows, champion: Rows, level: float, *, is_log: bool) -> Es
     each = loss_less(row_loss(model), row_loss(champion))
     weight, size = model.weights, kish_size(model.weights)
     if not np.isfinite(each).all():
-        mean = float(np.average(each, weights=weight))
+        with np.errstate(invalid="ignore"):  # infinite losses of both, on different rows, have no difference: NaN
+            mean = float(np.average(each, weights=weight))
         note = "infinite: something happened that had probability 0"
         if math.isnan(mean):
             note = "undefined: the log loss of both is infinite, on different rows"
@@ -86,7 +88,7 @@ def _at_mean(rows: Rows, size: float, *, is_log: bool) -> FloatArray:
     mean = np.average(rows.scores, axis=0, weights=rows.weight)
     prob = np.array([1.0 - mean, mean]) if rows.is_binary else mean
     if is_log:
-        return np.asarray(-np.log(np.maximum(prob, 1.0 / (size + 2.0))))
+        return np.asarray(-np.log(np.where(prob > 0.0, prob, 1.0 / (size + 2.0))))
     return np.asarray((1.0 - prob) ** 2 if rows.is_binary else 1.0 + float(prob @ prob) - 2.0 * prob)
 
 
@@ -121,7 +123,11 @@ def _of_areas(model: Model, champion: Model, level: float) -> Estimate:
 def _are_in_one_order(scores: FloatArray, others: FloatArray) -> bool:
     """Say whether a rising map makes the scores of one model those of another, column by column."""
     columns = zip(np.atleast_2d(scores.T), np.atleast_2d(others.T), strict=True)
-    return all(np.array_equal(*(np.unique(each, return_inverse=True)[1] for each in pair)) for pair in columns)
+    return all(np.array_equal(_places(ours), _places(theirs)) for ours, theirs in columns)
+
+
+def _places(column: FloatArray) -> IntArray:
+    return np.unique(column, return_inverse=True)[1]
 
 
 def _area_influences(rows: Rows) -> FloatArray:
@@ -161,14 +167,25 @@ def _error_correlation(model: Rows, champion: Rows, n_bins: int) -> float:
     """Return the correlation of the noise in the mean squared gaps of two models.
 
     Given the bins, a mean squared gap is the sum over bins of G^2 / share, where G, the share times the gap, is a sum
-    over rows. With C the covariances of the sums G of one model and another, that of the squares is 2 C^2 + 4 C G G'
-    over the shares of both, summed over pairs of bins, if the sums are normal.
+    over rows. With C the covariances of the sums G of one model and another, that of the squares is 2 C^2 + 4 C g g'
+    over the shares of both, summed over pairs of bins, if the sums are normal with the means g. Those of products of
+    sums are g g' + C.
     """
     ours, theirs = _BinSums.of(model, n_bins), _BinSums.of(champion, n_bins)
     units = min(units_of(model), key=lambda each: each.n, default=None)
     own, other, between = (a.covariance(b, units) for a, b in ((ours, ours), (theirs, theirs), (ours, theirs)))
-    product = math.sqrt(own * other)
-    return min(max(between / product, -1.0), 1.0) if product > 0.0 else 0.0
+    by_gaps = max(own.by_gaps, 0.0), max(other.by_gaps, 0.0)
+    most = math.sqrt(by_gaps[0] * by_gaps[1])
+    product = math.sqrt((own.by_noise + by_gaps[0]) * (other.by_noise + by_gaps[1]))
+    covariance = between.by_noise + min(max(between.by_gaps, -most), most)
+    return min(max(covariance / product, -1.0), 1.0) if product > 0.0 else 0.0
+
+
+class _Covariance(NamedTuple):
+    """The parts of the covariance of two mean squared gaps: what noise alone makes, and what it makes with gaps."""
+
+    by_noise: float
+    by_gaps: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -188,17 +205,19 @@ class _BinSums:
         noise = column.weights * (column.positive - bins.rate[at]) / column.total_weight
         return cls(at, noise, bins.share, bins.share * bins.gap)
 
-    def covariance(self, other: _BinSums, units: Units | None) -> float:
+    def covariance(self, other: _BinSums, units: Units | None) -> _Covariance:
         """Return the covariance of the mean squared gaps of two models, whose noise is independent between units."""
         m, k = self.share.size, other.share.size
         if units is None:
-            c = np.bincount(self.at * k + other.at, self.noise * other.noise, m * k).reshape(m, k)
+            c = np.bincount(self.at * k + other.at, self.noise * other.noise, m * k).reshape(m, k).astype(np.float64)
         else:
             c = self.over(units).T @ other.over(units)
         shares = np.outer(self.share, other.share)
-        return float(np.sum((2.0 * c**2 + 4.0 * c * np.outer(self.sums, other.sums)) / shares))
+        by_gaps = c * (np.outer(self.sums, other.sums) - c)
+        return _Covariance(2.0 * float(np.sum(c**2 / shares)), 4.0 * float(np.sum(by_gaps / shares)))
 
     def over(self, units: Units) -> FloatArray:
         """Return the sums of the noise of each bin over each unit, shape (n units, m)."""
         m = self.share.size
-        return np.bincount(units.code * m + self.at, self.noise, units.n * m).reshape(units.n, m)
+        sums = np.bincount(units.code * m + self.at, self.noise, units.n * m).astype(np.float64)
+        return sums.reshape(units.n, m)
