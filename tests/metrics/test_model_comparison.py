@@ -266,11 +266,11 @@ def test_the_verdict_says_which_is_better_and_in_what() -> None:
     blurred, sharp = expit(0.7 * (z + 0.7 * rng.normal(size=3000))), expit(3.0 * z)
     found = cb.compare_models(y, {"old": blurred, "new": expit(z)})
     assert found.verdict.startswith("'new' predicts better than 'old': its log loss is lower by 0.0")
-    assert "It ranks better (AUC higher by 0.0" in found.verdict
+    assert "'new' ranks better (AUC higher by 0.0" in found.verdict
     back = cb.compare_models(y, {"new": expit(z), "old": blurred})
     assert back.verdict.startswith("'old' predicts worse than 'new': its log loss is higher by 0.0")
     words = cb.compare_models(y, {"old": blurred, "sharp": sharp}).verdict
-    assert "It ranks better (AUC higher by 0.0" in words
+    assert "'sharp' ranks better (AUC higher by 0.0" in words
     assert "and is worse calibrated (calibration error higher by 0." in words
     assert words.endswith("A calibrator can mend its calibration and keeps its order.")
 
@@ -289,9 +289,11 @@ def test_an_infinite_loss_is_said_in_words_and_has_no_interval() -> None:
     found = cb.compare_models(y, {"a": a, "wrong": wrong})
     score = found.differences["wrong"]["log_loss_difference"]
     assert (score.value, score.low, score.high) == (math.inf,) * 3
-    said = "'a' predicts better: the log loss of 'wrong' is infinite, as something happened that it had given"
-    assert found.verdict.startswith(f"{said} probability 0.")
-    assert "log_loss_difference of 'wrong': infinite: something happened" in str(found)
+    said = "'wrong' predicts worse than 'a' by log loss, which is infinite: something happened that it had given"
+    assert found.verdict.startswith(f"{said} probability 0. Its Brier score is ")
+    back = cb.compare_models(y, {"wrong": wrong, "a": a}).verdict
+    assert back.startswith("'a' predicts better than 'wrong', whose log loss is infinite: something happened")
+    assert str(found).count("infinite: something happened") == 1, "of the score, and not of its difference again"
     other = a.copy()
     other[np.flatnonzero(y)[1]] = 0.0
     both = cb.compare_models(y, {"other": other, "wrong": wrong})
@@ -399,7 +401,7 @@ def test_boosting_predicts_better_than_naive_bayes_on_adult() -> None:
     a, b = (models[name]["s"].to_numpy() for name in ("nb", "hgb"))
     found = cb.compare_models(y, {"nb": a, "hgb": b})
     assert "'hgb' predicts better" in found.verdict
-    assert "It ranks better" in found.verdict
+    assert "'hgb' ranks better" in found.verdict
     score = found.differences["hgb"]["auc_difference"]
     value, error = delong(y[:4000], a[:4000], b[:4000])
     part = differences(y[:4000], a[:4000], b[:4000])["auc"]

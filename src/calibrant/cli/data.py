@@ -114,9 +114,10 @@ class Request:
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
         from calibrant.cli.calibrated_source import CalibratedSource
-        from calibrant.cli.models import named_models
+        from calibrant.cli.models import check_versus, named_models
         from calibrant.tables import open_rows, opened_for
 
+        check_versus(self)
         source = open_rows(self.file, format=self.format)
         n_rows = source.n_rows
         score = split_names(self.score, source.names)

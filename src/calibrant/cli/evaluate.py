@@ -14,7 +14,7 @@ from calibrant.cli import choices, common
 from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
 from calibrant.cli.models import describe_models, models_facts, read_models
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.phrases import bracketed, count, difference, figure, p_value, shorten
+from calibrant.phrases import bracketed, count, difference, figure, p_value, percent_level, shorten
 
 if TYPE_CHECKING:
     from calibrant.cli.data import FileRows
@@ -167,8 +167,11 @@ def compare_models(
     if as_json:
         common.write_json(models_facts(found) | compared.to_dict() | gate_results(gates, figures))
     else:
-        common.echo(f"{describe_models(found)}; {evaluated_on}\n")
-        common.echo(str(compared))
+        common.echo(f"{describe_models(found)}; {evaluated_on}")
+        common.echo(f"\n{compared.verdict}\n")
+        for note in compared.notes:
+            common.echo(f"{note}\n")
+        common.echo(as_model_table(compared))
     return judge(gates, figures, as_json=as_json)
 
 
@@ -231,6 +234,26 @@ def as_table(scores: Scores) -> str:
         rows.append((s.name, figure(s.value), bracketed(s.low, s.high), *sizes))
     header = ("metric", "value", f"{100 * first.level:g}% interval", "n", *(["n_eff"] if is_fewer else []))
     return "\n".join([common.table(header, rows), *common.notes(scores)])
+
+
+def as_model_table(compared: ModelComparison) -> str:
+    """Return a row for each score of each model, with the paired difference to the champion, and notes on them."""
+    from calibrant.metrics import COMPARED
+
+    levels = (f"{percent_level(level)} interval" for level in (compared.level, compared.difference_level))
+    rows = []
+    for key in COMPARED:
+        for name, scores in compared.models.items():
+            score, by = scores[key], ("", "")
+            if name in compared.differences:
+                less = compared.differences[name][f"{key}_difference"]
+                by = (figure(less.value, sign=True), bracketed(less.low, less.high))
+            own = (figure(score.value), bracketed(score.low, score.high))
+            rows.append((key, shorten(name, _MOST_LETTERS), *own, *by))
+    of_values, of_differences = levels
+    header = ("metric", "model", "value", of_values, "difference", of_differences)
+    about = f"difference: less that of {shorten(compared.champion, _MOST_LETTERS)!r}, paired; better below 0, auc above"
+    return "\n".join([common.table(header, rows, left=2), about, *compared.score_notes])
 
 
 def as_class_table(found: ClassScores) -> str:

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 _MOST_NAMED = 6
 
 
+def check_versus(of: Request) -> None:
+    """Refuse options that are for one model where --versus names others."""
+    said = {"--calibrator": of.calibrator, "--group": of.group, "--groups": next(iter(of.groups), None)}
+    named = next((option for option, value in said.items() if value is not None), None)
+    if of.versus and named:
+        raise InvalidInputError(f"{named} is for one model, and --versus names others. Leave one of the two out.")
+
+
 def named_models(of: Request, source: RowSource, champion: list[str]) -> dict[str, list[str]]:
     """Return the columns of each model by its name, the champion's first; nothing where --versus names no other.
 
@@ -34,9 +42,6 @@ def named_models(of: Request, source: RowSource, champion: list[str]) -> dict[st
 
     if not of.versus:
         return {}
-    said = {"--calibrator": of.calibrator, "--group": of.group, "--groups": next(iter(of.groups), None)}
-    if named := next((option for option, value in said.items() if value is not None), None):
-        raise InvalidInputError(f"{named} is for one model, and --versus names others. Leave one of the two out.")
     given = [(",".join(of.score) or "p", champion)]
     given += [(text, source.select(split_names([text], source.names))) for text in of.versus]
     models: dict[str, list[str]] = {}

@@ -104,6 +104,7 @@ from calibrant.metrics.model_comparison import (
 )
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.out_of_fold_ece import ece_of_new_rows as ece_of_new_rows
+from calibrant.metrics.paired_differences import COMPARED as COMPARED
 from calibrant.metrics.parts import (
     classes_of_rows as classes_of_rows,
     evaluate_group_summaries as evaluate_group_summaries,

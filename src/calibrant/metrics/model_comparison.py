@@ -66,10 +66,10 @@ class ModelComparison(Readable):
 
     @property
     def verdict(self) -> str:
-        """Which models predict better than the champion, and in what, in words."""
+        """Which models predict better than the champion, and in what: a line for each of the first challengers."""
         told = [scores.verdict for scores in self.differences.values()]
         more = len(told) - _MOST_TOLD
-        return " ".join([*told[:_MOST_TOLD], *([f"And {count(more, 'more challenger')}."] if more > 0 else [])])
+        return "\n".join([*told[:_MOST_TOLD], *([f"And {count(more, 'more challenger')}."] if more > 0 else [])])
 
     @property
     def figures(self) -> dict[str, Score]:
@@ -82,6 +82,18 @@ class ModelComparison(Readable):
             found |= {f"{name}:{key}": score for key, score in scores.items()}
             found |= dict(scores) if len(self.differences) == 1 else {}
         return found
+
+    @property
+    def score_notes(self) -> list[str]:
+        """What a reader must know of single scores and differences, such as why one is infinite."""
+        notes = []
+        for key in COMPARED:
+            own = {name: scores[key].note for name, scores in self.models.items()}
+            notes += [f"{key} of {_named(name)}: {note}" for name, note in own.items() if note]
+            apart = {name: scores[key + DIFFERENCE].note for name, scores in self.differences.items()}
+            apart = {name: note for name, note in apart.items() if note not in ("", own[name], own[self.champion])}
+            notes += [f"{key}{DIFFERENCE} of {_named(name)}: {note}" for name, note in apart.items()]
+        return notes
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain Python values; what is not finite becomes None."""
@@ -120,11 +132,8 @@ class ModelComparison(Readable):
         return [self.verdict, said, *self.notes]
 
     def _after(self) -> list[str]:
-        kinds = [(self.models, ""), (self.differences, DIFFERENCE)]
-        named = [(name, scores[key + end]) for of, end in kinds for name, scores in of.items() for key in COMPARED]
-        notes = [f"{score.name} of {_named(name)}: {score.note}" for name, score in named if score.note]
         skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
-        return [*notes, *skipped]
+        return [*self.score_notes, *skipped]
 
 
 def compare_models(
@@ -283,27 +292,29 @@ def _width(rows: Rows) -> str:
 def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str) -> str:
     """Say which of two models predicts better, by log loss, and what their difference comes from."""
     ours, theirs = _named(name), _named(champion)
-    key, title = "log_loss", "log loss"
-    if math.isnan(scores["log_loss_difference"].value):
-        key, title = "brier", "Brier score"
-    found = scores[key + DIFFERENCE]
-    if found.method == "same probabilities":
+    log_loss, brier = (scores[key + DIFFERENCE] for key in ("log_loss", "brier"))
+    if log_loss.method == "same probabilities":
         return f"{ours} gives the same probabilities as {theirs}."
-    if math.isinf(found.value):
-        wrong, right = (ours, theirs) if found.value > 0.0 else (theirs, ours)
-        how = f"{right} predicts better: the log loss of {wrong} is infinite, as something happened that it had given "
-        return f"{how}probability 0.{_why(scores)}"
+    why = _why(scores, ours)
+    if math.isinf(log_loss.value):
+        infinite = "is infinite: something happened that it had given probability 0"
+        said = f"predicts worse than {theirs} by log loss, which {infinite}"
+        if log_loss.value < 0.0:
+            said = f"predicts better than {theirs}, whose log loss {infinite}"
+        by_brier = f"is {_by(brier)} ({_size(brier)})" if excludes(brier) else "is not shown to differ"
+        return f"{ours} {said}. Its Brier score {by_brier}.{why}"
+    found, title = (brier, "Brier score") if math.isnan(log_loss.value) else (log_loss, "log loss")
     if excludes(found):
         better = "better" if found.high < 0.0 else "worse"
-        return f"{ours} predicts {better} than {theirs}: its {title} is {_by(found)} ({_size(found)}).{_why(scores)}"
+        return f"{ours} predicts {better} than {theirs}: its {title} is {_by(found)} ({_size(found)}).{why}"
     by = difference(found.value, sign=True, scale=max(abs(found.low), abs(found.high)))
     ends = interval(found.level, found.low, found.high)
     said = f"{ours} and {theirs}: no difference that these rows show"
-    return f"{said} ({title} of the first less that of the second {by}, {ends}).{_why(scores)}"
+    return f"{said} ({title} of the first less that of the second {by}, {ends}).{why}"
 
 
-def _why(scores: Mapping[str, Score]) -> str:
-    """Say in what models are shown to differ beside the score that the verdict goes by."""
+def _why(scores: Mapping[str, Score], name: str) -> str:
+    """Say in what a model is shown to differ beside the score that the verdict goes by."""
     order, error = (scores[key + DIFFERENCE] for key in ("auc", "ece_debiased"))
     parts = []
     if excludes(order):
@@ -314,7 +325,7 @@ def _why(scores: Mapping[str, Score]) -> str:
         return " Neither order nor calibration alone is shown to differ."
     is_mendable = excludes(order) and order.low > 0.0 and error.low > 0.0
     advice = " A calibrator can mend its calibration and keeps its order." if is_mendable else ""
-    return f" It {' and '.join(parts)}.{advice}"
+    return f" {name} {' and '.join(parts)}.{advice}"
 
 
 def _by(score: Score) -> str:
