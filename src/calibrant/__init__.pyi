@@ -65,6 +65,7 @@ from calibrant.probability import CalibrationConfig as CalibrationConfig, Probab
 from calibrant.rank_preserving import RankPreservingCalibrator as RankPreservingCalibrator
 from calibrant.report import (
     ForecastReport as ForecastReport,
+    ModelComparisonReport as ModelComparisonReport,
     RankPreservingReport as RankPreservingReport,
     Report as Report,
 )

@@ -127,6 +127,29 @@ def forecast_pages() -> dict[str, str]:
     return {name: cb.ForecastReport(forecast, y, recalibrator=fit).html() for name, fit in reports.items()}
 
 
+def model_pages() -> dict[str, str]:
+    """Make pages of champion and challenger: two models, four of rare events, several classes, hostile names."""
+    rng = np.random.default_rng(0)
+    truth = rng.random(900)
+    y = rng.random(900) < truth
+    rare = rng.random(900) < 0.02
+    names = ["logistic_2024", "boosting_2025", "a rather long name of a model", "d"]
+    p = rng.dirichlet(np.ones(3), 300)
+    labels = np.array([rng.choice(3, p=row) for row in p])
+    hostile = [f"<script>alert({k})</script>" + "x" * 200 for k in range(3)]
+    reports = {
+        "two models": cb.ModelComparisonReport(y, dict(zip(names, (truth**2, truth), strict=False))),
+        "four models": cb.ModelComparisonReport(
+            rare, {name: 0.02 * rng.random(900) ** k for k, name in enumerate(names, 1)}
+        ),
+        "models of classes": cb.ModelComparisonReport(labels, {"a": p, "b": p**2 / (p**2).sum(axis=1, keepdims=True)}),
+        "hostile names, models": cb.ModelComparisonReport(
+            y, dict(zip(hostile, (truth, truth**2, truth**3), strict=True)), title=hostile[0], source=hostile[1]
+        ),
+    }
+    return {name: report.html() for name, report in reports.items()}
+
+
 def rank_preserving_pages() -> dict[str, str]:
     """Make the pages of matrices that got margins: near ones with labels, far ones, by group, and out of order."""
     rng = np.random.default_rng(0)
@@ -163,7 +186,7 @@ def asked_for_pages() -> dict[str, str]:
 def measures(browser: Browser) -> list[dict[str, Any]]:
     """Every case at both widths, measured in one run."""
     pages = {name: make().html() for name, make in CASES.items()} | forecast_pages() | rank_preserving_pages()
-    pages |= asked_for_pages()
+    pages |= asked_for_pages() | model_pages()
     frames = [frame(page, width, 800, name) for name, page in pages.items() for width in (DESKTOP, PHONE)]
     dom, _ = browser.run(MEASURE.format(frames="".join(frames)), "--dump-dom", f"--window-size={DESKTOP},900")
     found: list[dict[str, Any]] = json.loads(unescape(dom.split("<pre>")[1].split("</pre>")[0]))
@@ -190,7 +213,7 @@ def test_verdict_and_advice_are_on_the_first_screen_of_a_desktop(measures: list[
     for measure in measures:
         if measure["width"] == DESKTOP:
             assert measure["advice"] <= 720.0, measure
-        elif measure["case"] != "hostile names":
+        elif measure["case"] not in ("hostile names", "hostile names, models"):
             assert measure["headline"] <= 250.0, measure
 
 

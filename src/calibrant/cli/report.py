@@ -9,26 +9,33 @@ import click
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
 from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, check_suffix, data_options
+from calibrant.cli.models import read_models
+from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 
 
 @new_command(
     "report",
     "calibrant report scores.parquet --label y --score p -o report.html",
+    "calibrant report scores.parquet --score old --versus new -o report.html",
     "calibrant report new.csv --calibrator calibrator.json --false-positive 10 --false-negative 40 -o report.html",
 )
-@data_options("positive", "calibrator", "dependence", "missing")
+@data_options("versus", "positive", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
-@click.option("--title", default="Calibration report", metavar="TEXT", help="Heading of the page.")
+@click.option("--title", metavar="TEXT", help="Heading of the page.")
 @click.option("--bins", default=10, metavar="N", help="Bins of the reliability diagram.")
 @with_options(COST_OPTIONS)
 @level_option()
 @seed_option("resampled intervals")
-def command(output: str, title: str, bins: int, level: float, seed: int, **options: Any) -> None:
+def command(output: str, title: str | None, bins: int, level: float, seed: int, **options: Any) -> None:
     """Write a report of the probabilities in FILE: verdict, scores with intervals, reliability diagram.
 
     FILE may be a folder of files too, or a DuckDB database. What is too large for memory is read in passes.
+
+    --versus names the scores of other models: the page then compares them to that of --score, with all curves in one
+    diagram and paired differences. Of two classes, --score a,b does the same where the columns can't be the classes of
+    one model, as in calibrant evaluate.
 
     --calibrator reports on what a saved calibrator, of any kind, makes of the scores, beside the scores before it. Give
     rows that it was not fitted to.
@@ -40,7 +47,8 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     tells the figures of points, may not run. The same data give the same bytes.
     """
     from calibrant.decisions import Policy
-    from calibrant.report import Decisions, Report
+    from calibrant.report import Decisions, ModelComparisonReport, Report
+    from calibrant.report.pages import PageReport
 
     suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
@@ -48,8 +56,9 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
     if asks_for_decisions(options):
         problem, threshold, per = read_problem(options)
     opened = Request(**options).open()
-    more: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
-    if opened.is_large:
+    more: dict[str, Any] = {"n_bins": bins, "level": level, "rng": seed, "title": title or "Calibration report"}
+    report: PageReport
+    if opened.is_large and not opened.models:
         if options["calibrator"] is not None:
             said = "has more rows than are held in memory: only what the calibrator makes of them is shown."
             echo(f"{options['file']} {said}", err=True)
@@ -58,7 +67,10 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
             more |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
             more |= {} if problem is None else {"problem": Policy(problem, threshold=threshold)}
             report = Report.from_source(columns.source, group=options["group"], **more)
-    else:
+    elif problem is not None or options["calibrator"] is not None:
+        if opened.models:
+            what = "--calibrator" if problem is None else "the losses of decisions"
+            raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
         found, beside = read_with_costs(opened, problem, per)
         if problem is not None:
             of_per = None if per is None else beside.column(per)
@@ -66,14 +78,27 @@ def command(output: str, title: str, bins: int, level: float, seed: int, **optio
             more["decisions"] = Decisions(Policy(problem, threshold=threshold), costs, of_per, per or "")
         if options["calibrator"] is not None:
             more |= _before(opened, found)
-        source, of = found.columns.source, found.columns.request
-        more |= {"source": source.name, "n_skipped": source.n_skipped, "label_name": of.label}
-        more |= {"file": None if of.file == "-" else of.file}
-        report = Report.of_rows(found.rows, **more)
+        report = Report.of_rows(found.rows, **more, **_facts_of(found))
+    else:
+        models = read_models(opened)
+        found = next(iter(models.values()))
+        more |= _facts_of(found)
+        if len(models) > 1:
+            more["title"] = title or ModelComparisonReport.name
+            report = ModelComparisonReport.of_rows({name: each.rows for name, each in models.items()}, **more)
+        else:
+            report = Report.of_rows(found.rows, **more)
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
     echo(f"Wrote {output}")
+
+
+def _facts_of(found: FileRows) -> dict[str, Any]:
+    """Return what a page says of where its rows come from."""
+    source, of = found.columns.source, found.columns.request
+    file = None if of.file == "-" else of.file
+    return {"source": source.name, "n_skipped": source.n_skipped, "label_name": of.label, "file": file}
 
 
 def _before(opened: OpenedFile, found: FileRows) -> dict[str, Any]:

@@ -72,6 +72,22 @@ class ModelComparison(Readable):
         return "\n".join([*told[:_MOST_TOLD], *([f"And {count(more, 'more challenger')}."] if more > 0 else [])])
 
     @property
+    def ranked(self) -> tuple[str, ...]:
+        """The challengers, those of least log loss first, and of least Brier score among equal ones."""
+        by = {name: [scores[key].value for key in ("log_loss", "brier")] for name, scores in self.models.items()}
+        return tuple(sorted(self.differences, key=by.__getitem__))
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """The challengers that are shown to predict better than the champion, in the order of `ranked`."""
+        return tuple(name for name in self.ranked if deciding(self.differences[name]).high < 0.0)
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The challengers that are shown to predict worse than the champion, in the order of `ranked`."""
+        return tuple(name for name in self.ranked if deciding(self.differences[name]).low > 0.0)
+
+    @property
     def figures(self) -> dict[str, Score]:
         """All scores and differences by name, for gates: "challenger:log_loss", "challenger:log_loss_difference".
 
@@ -100,6 +116,8 @@ class ModelComparison(Readable):
         return {
             "verdict": self.verdict,
             "champion": self.champion,
+            "better": list(self.better),
+            "worse": list(self.worse),
             "level": self.level,
             "difference_level": self.difference_level,
             **({"notes": list(self.notes)} if self.notes else {}),
@@ -289,6 +307,12 @@ def _width(rows: Rows) -> str:
     return "one score per row" if rows.is_binary else f"{rows.scores.shape[1]} columns of scores"
 
 
+def deciding(differences: Mapping[str, Score]) -> Score:
+    """Return the difference that a verdict goes by: of log loss, or of the Brier score where that is not defined."""
+    log_loss = differences["log_loss_difference"]
+    return differences["brier_difference"] if math.isnan(log_loss.value) else log_loss
+
+
 def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str) -> str:
     """Say which of two models predicts better, by log loss, and what their difference comes from."""
     ours, theirs = _named(name), _named(champion)
@@ -303,7 +327,7 @@ def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str)
             said = f"predicts better than {theirs}, whose log loss {infinite}"
         by_brier = f"is {_by(brier)} ({_size(brier)})" if excludes(brier) else "is not shown to differ"
         return f"{ours} {said}. Its Brier score {by_brier}.{why}"
-    found, title = (brier, "Brier score") if math.isnan(log_loss.value) else (log_loss, "log loss")
+    found, title = deciding(scores), "log loss" if math.isfinite(log_loss.value) else "Brier score"
     if excludes(found):
         better = "better" if found.high < 0.0 else "worse"
         return f"{ours} predicts {better} than {theirs}: its {title} is {_by(found)} ({_size(found)}).{why}"

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 _INK = "#0a0b0c"
 #: Colours of the drawing, and the custom properties of the page's style that take their place.
-_PROPERTIES = {COLOURS[0]: "var(--curve)", COLOURS[1]: "var(--before)", MUTED: "var(--muted)", _INK: "var(--ink)"}
+_PROPERTIES = {
+    **dict(zip(COLOURS, ("var(--curve)", "var(--second)", "var(--third)", "var(--fourth)"), strict=False)),
+    MUTED: "var(--muted)",
+    _INK: "var(--ink)",
+}
 _STYLE: dict[Any, object] = {
     "svg.fonttype": "none",
     "axes.linewidth": 0.7,

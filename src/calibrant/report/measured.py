@@ -59,9 +59,9 @@ class Measured:
         return next(iter(self.scores.values())).n
 
 
-def of_rows(rows: Rows, settings: metrics.Settings) -> Measured:
-    """Measure rows in memory."""
-    scores, n_classes = metrics.evaluate_rows(rows, settings, ON), rows.n_classes
+def of_rows(rows: Rows, settings: metrics.Settings, scores: Scores | None = None) -> Measured:
+    """Measure rows in memory; their scores are those given, where they have been measured."""
+    scores, n_classes = scores or metrics.evaluate_rows(rows, settings, ON), rows.n_classes
     classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
     effect = settings.with_rows(rows).factor
     rows = as_independent(rows)
@@ -199,16 +199,22 @@ def _with_command(
     found: metrics.Verdict, file: str | None, label: str | None, scores: Sequence[str], *, is_binary: bool
 ) -> dict[str, Any]:
     """Return the parts of a verdict, and the command that does what it advises, with the names that are known."""
-    table = "FILE" if file is None else _word(file, "FILE")
-    of = "LABEL" if label is None else _word(label, "LABEL")
+    table, of = command_words(file, label)
     placeholder = "SCORE" if is_binary else "SCORES"
-    score = _word(",".join(scores), placeholder) if scores else placeholder
+    score = shell_word(",".join(scores), placeholder) if scores else placeholder
     method = "" if is_binary else " --method auto"
     command = f"calibrant fit {table} --label {of} --score {score}{method} -o calibrator.json"
     return {**found.to_dict(), "command": command if found.action == "calibrate" else None}
 
 
-def _word(name: str, placeholder: str) -> str:
+def command_words(file: str | None, label: str | None) -> tuple[str, str]:
+    """Return the file and the label as a command names them; placeholders where they are not known."""
+    known = {"FILE": file, "LABEL": label}
+    table, of = (word if name is None else shell_word(name, word) for word, name in known.items())
+    return table, of
+
+
+def shell_word(name: str, placeholder: str) -> str:
     """Quote a name for a shell; the placeholder of one that is long, or not what it looks like."""
     is_plain = name.isprintable() and len(name) <= _LONGEST_WORD and not set(name) & set("<>`")
     return shlex.quote(name) if is_plain else placeholder

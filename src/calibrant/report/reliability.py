@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,8 +90,7 @@ def side_by_side(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def reliability_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section of the main curve."""
     curve, is_binary = summary["curve"], summary["kind"] == "binary"
-    level, upper = percent_level(curve["level"]), curve["upper"]
-    digits = 3 if upper > 0.2 else 4 if upper > 0.02 else 5  # three figures
+    level = percent_level(curve["level"])
     before = None if summary["calibrator"] is None else summary["calibrator"]["before"]
     both = [curve] if before is None else [curve, before["curve"]]
     picture = pages.Picture(lambda: _diagram(both), _caption(summary, level, has_before=len(both) > 1))
@@ -101,22 +101,8 @@ def reliability_section(summary: dict[str, Any]) -> pages.Section:
         f'The bins: gap is mean prediction less observed frequency{bold}; "if calibrated", on wide screens, is where '
         f"{level} of calibrated forecasts would be observed."
     )
-    bins = pages.table(
-        "Bins",
-        curve["bins"],
-        [
-            ("Predictions", lambda b: pages.Cell(_range(b["from"], b["to"], digits), "range")),
-            ("Mean", lambda b: pages.decimals(b["predicted"], digits)),
-            ("Observed", lambda b: pages.decimals(b["observed"], digits)),
-            (f"{level} interval", lambda b: pages.Cell(_range(b["low"], b["high"], digits), "range")),
-            ("If calibrated", lambda b: _range(b["band_low"], b["band_high"], digits)),
-            (weight, lambda b: pages.count(b["n"])),
-            ("Gap", lambda b: pages.off_cell(pages.signed(b["gap"], digits), b["is_outside"])),
-        ],
-        look="bins",
-        wide=(4,),
-        folded=f"The {len(curve['bins'])} bins" if len(curve["bins"]) > 1 else "The bin",
-    )
+    folded = f"The {len(curve['bins'])} bins" if len(curve["bins"]) > 1 else "The bin"
+    bins = bins_table(curve, weight, folded=folded)
     title = "Reliability" if is_binary else "Reliability of the most probable class"
     file = pages.Download("Download the bins as CSV", "bins.csv", bins_as_csv(both))
     return pages.Section(title, [pages.Pictures([picture], "main"), pages.Text(lead), bins, file])
@@ -132,6 +118,26 @@ def bins_as_csv(curves: list[dict[str, Any]]) -> str:
             figures = ["" if b[column] is None else repr(b[column]) for column in columns]
             lines.append(figures if len(curves) == 1 else [name, *figures])
     return "".join(",".join(line) + "\r\n" for line in lines)
+
+
+def bins_table(curve: dict[str, Any], weight: str, *, folded: str) -> pages.Table:
+    """Return the bins of a curve; `weight` is the title of their rows, or of the weight of these."""
+    digits = 3 if curve["upper"] > 0.2 else 4 if curve["upper"] > 0.02 else 5  # three figures
+    band: list[Any] = [("If calibrated", lambda b: _range(b["band_low"], b["band_high"], digits))]
+    columns = [
+        ("Predictions", lambda b: pages.Cell(_range(b["from"], b["to"], digits), "range")),
+        ("Mean", lambda b: pages.decimals(b["predicted"], digits)),
+        ("Observed", lambda b: pages.decimals(b["observed"], digits)),
+        (
+            f"{percent_level(curve['level'])} interval",
+            lambda b: pages.Cell(_range(b["low"], b["high"], digits), "range"),
+        ),
+        *(band if curve["has_band"] else []),
+        (weight, lambda b: pages.count(b["n"])),
+        ("Gap", lambda b: pages.off_cell(pages.signed(b["gap"], digits), b["is_outside"])),
+    ]
+    wide = (4,) if curve["has_band"] else ()
+    return pages.table("Bins", curve["bins"], columns, look="bins", wide=wide, folded=folded)
 
 
 def panels(curves: list[dict[str, Any]], key: str, captions: list[str]) -> pages.Pictures:
@@ -171,7 +177,7 @@ def _caption(summary: dict[str, Any], level: str, *, has_before: bool) -> Markup
         )
         rows += f" The axes end at {curve['upper']:g}{above}."
     dot, every, event, square = (
-        Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", "", "before")
+        Markup('<span class="key {}"></span>').format(kind) for kind in ("dot", "all", "", "second")
     )
     if has_before:
         return Markup(
@@ -195,7 +201,7 @@ def _diagram(curves: list[dict[str, Any]]) -> str:
         words = f"After the calibrator. {words} Before. {_words(curves[1])}"
     names = [""] if len(curves) == 1 else ["After: ", "Before: "]
     told = {_gid(k): _tellings(curve, name) for k, (curve, name) in enumerate(zip(curves, names, strict=True))}
-    draw = partial(_with_histogram, curves)
+    draw = partial(figure_of_curves, curves)
     return inline_figure(draw, key="main", title=_title(curves[0]), words=words, told=told)
 
 
@@ -213,7 +219,8 @@ def _panel(curve: dict[str, Any], key: str) -> str:
     return inline_axes(draw, key=key, title=_title(curve), words=_words(curve), told={_gid(0): _tellings(curve)})
 
 
-def _with_histogram(curves: list[dict[str, Any]]) -> Figure:
+def figure_of_curves(curves: Sequence[dict[str, Any]]) -> Figure:
+    """Draw summarised curves, whose axes end at the same place, over the histograms of their scores."""
     from matplotlib.figure import Figure
 
     width, height, side = 5.2, 6.2, 4.3

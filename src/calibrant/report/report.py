@@ -331,6 +331,13 @@ def _summary_of_rows(
 
 def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
+    level = percent_level(summary["data"]["level"])
+    how = ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}")
+    return pages.Section("Data and method", [pages.Facts([*data_facts(summary), how])])
+
+
+def data_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what the rows are, as terms and texts."""
     data = summary["data"]
     facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
     if summary["calibrator"] is not None:
@@ -352,14 +359,12 @@ def _data_section(summary: dict[str, Any]) -> pages.Section:
         facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
     if data["n_skipped"]:
         facts.append(("Left out", f"{pages.count(data['n_skipped'])} rows, for missing values"))
-    level = percent_level(data["level"])
-    facts += [
+    return [
+        *facts,
         ("Rows", pages.count(data["n_rows"])),
         ("Classes", listed(classes, most=_MOST_NAMED)),
         ("Weights", weights),
-        ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}"),
     ]
-    return pages.Section("Data and method", [pages.Facts(facts)])
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:

@@ -59,7 +59,7 @@ _FIRST = ("brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc")
 #: Scores that the verdict tells in words.
 _IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
 #: Decimals of scores of the size of 1.
-_COARSE = {"slope": 3, "intercept": 3}
+COARSE = {"slope": 3, "intercept": 3}
 
 
 def score_section(summary: dict[str, Any]) -> pages.Section:
@@ -71,7 +71,7 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
     before = _before(summary)
 
     def value(name: str, of: dict[str, Any] = scores) -> str | pages.Cell:
-        text = pages.figure(of[name], _COARSE.get(name, fine))
+        text = pages.figure(of[name], COARSE.get(name, fine))
         return text if pages.ends(of[name]) else pages.Cell(text, "undefined-value")
 
     def note(name: str) -> str:
@@ -80,7 +80,7 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
         return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
 
     def ends(name: str, of: dict[str, Any] = scores) -> str:
-        return pages.ends(of[name], _COARSE.get(name, fine))
+        return pages.ends(of[name], COARSE.get(name, fine))
 
     def title(name: str) -> str:
         return shown[name][0]

@@ -1,0 +1,375 @@
+"""The report of several models on the same rows: champion against challengers, with paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from calibrant._version import __version__
+from calibrant.metrics import (
+    COMPARED,
+    SCORE_BINS,
+    ModelComparison,
+    State,
+    check_settings,
+    compare_model_rows,
+    label_notes,
+    read_models,
+    verdict,
+)
+from calibrant.phrases import clean, legible, listed, percent_level, shorten
+from calibrant.report import pages
+from calibrant.report.figures import inline_figure
+from calibrant.report.measured import ON, command_words, of_rows, plain_scores, shell_word, summarise
+from calibrant.report.reliability import bins_table, curve_of, figure_of_curves
+from calibrant.report.report import data_facts
+from calibrant.report.scores import COARSE, MEANINGS
+from calibrant.rows import Rows
+from calibrant.validation import ArrayLike, check_integer, series_name
+
+if TYPE_CHECKING:
+    import numpy as np
+    from markupsafe import Markup
+
+#: Models in the diagram, with a colour each that the style of the page has; letters of a name in texts and in tables.
+_COLOURS = ("", "second", "third", "fourth")
+_SHORT, _NARROW = 60, 16
+_IN_TEXTS = 40
+#: What is said of models by the states of their verdicts.
+_STATES: dict[State, str] = {
+    "calibrated": "calibrated, but for errors too small to matter",
+    "miscalibrated": "not calibrated",
+    "unclear": "no error found, on too few rows to be sure",
+    "undefined": "can't be judged",
+}
+#: Title of a column, and what gives its cell for a score.
+Column: TypeAlias = tuple[str, Callable[[Any], "str | pages.Cell"]]
+#: What curves of several classes show.
+_OF_TOP = "how often the most probable class was right"
+
+
+class ModelComparisonReport(pages.PageReport):
+    """Report of several models on the same rows, as one page: which predicts better, and in what.
+
+    Says in words which model predicts better, whether each is calibrated, and what to do; then shows their curves in
+    one reliability diagram, their scores with the paired differences to the first model, and what the data were.
+
+    Parameters
+    ----------
+    y_true, models, sample_weight, cluster, time, label_end, pos_label, classes, level, rng
+        As in `compare_models`.
+    n_bins : int
+        Number of bins of the reliability diagram, of equal weight.
+    title : str
+        Heading of the page.
+    label_name : str, optional
+        Name of the column of labels, for the command that the page advises; by default that of their series.
+    source : str, optional
+        Name of the file or table that the rows come from.
+
+    Notes
+    -----
+    Scores, differences and verdict are those of `compare_models` with its 15 bins, word for word. The rows must be new
+    to all models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import calibrant as cb
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.uniform(size=2000)
+    >>> y = rng.uniform(size=2000) < truth
+    >>> cb.ModelComparisonReport(y, {"old": truth**2, "new": truth})
+    <ModelComparisonReport: 'new' predicts better than 'old', n = 2,000 rows>
+    """
+
+    name = "Champion against challenger"
+
+    def __init__(
+        self,
+        y_true: ArrayLike,
+        models: Mapping[str, ArrayLike],
+        *,
+        sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+        n_bins: int = 10,
+        level: float = 0.95,
+        pos_label: object = None,
+        classes: ArrayLike | None = None,
+        title: str = "Champion against challenger",
+        label_name: str | None = None,
+        source: str | None = None,
+        rng: int | np.random.Generator | None = 0,
+    ) -> None:
+        known: dict[str, Any] = {"cluster": cluster, "time": time, "label_end": label_end}
+        known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
+        rows = read_models(y_true, models, **known)
+        first = next(iter(rows.values()))
+        notes = label_notes(first.classes.tolist(), pos_label) if first.is_binary else []
+        what: dict[str, Any] = {"n_bins": n_bins, "level": level, "title": title, "rng": rng, "notes": notes}
+        what |= {"source": source, "file": source, "label_name": label_name or series_name(y_true)}
+        self._summary = _summary(rows, names_are_columns=False, **what)
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Mapping[str, Rows],
+        *,
+        n_bins: int,
+        level: float,
+        title: str,
+        source: str,
+        rng: int,
+        n_skipped: int = 0,
+        label_name: str | None = None,
+        file: str | None = None,
+    ) -> ModelComparisonReport:
+        """Report on checked rows of each model, whose names are those of its columns, or a pattern of them."""
+        what: dict[str, Any] = {"n_bins": n_bins, "level": level, "title": title, "rng": rng, "source": source}
+        what |= {"n_skipped": n_skipped, "label_name": label_name, "file": file}
+        return cls.__new__(cls).keep(_summary(rows, names_are_columns=True, **what))
+
+    def page(self) -> pages.Page:
+        summary = self._summary
+        found = summary["verdict"]
+        answers = [
+            pages.Answer("Which predicts better?", found["which"]),
+            pages.Answer("Is each calibrated?", found["calibrated"]),
+            pages.Answer("What to do", found["what_to_do"], found["command"]),
+        ]
+        sections = [_curves_section(summary), *_difference_sections(summary), _data_section(summary)]
+        return pages.Page(summary["title"], found["state"], found["headline"], answers, sections)
+
+    def __repr__(self) -> str:
+        n_rows = self._summary["data"]["n_rows"]
+        return f"<ModelComparisonReport: {self._summary['verdict']['headline']}, n = {n_rows:,} rows>"
+
+
+def _summary(
+    rows: Mapping[str, Rows],
+    *,
+    names_are_columns: bool,
+    n_bins: int,
+    level: float,
+    title: str,
+    rng: int | np.random.Generator | None,
+    source: str | None,
+    file: str | None,
+    label_name: str | None,
+    n_skipped: int = 0,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return what the report says, as dicts, lists, strings and numbers; NaN is None."""
+    settings = check_settings(SCORE_BINS, level, rng)
+    check_integer("n_bins", n_bins, minimum=1)
+    compared = compare_model_rows(rows, settings, ON)
+    measured = {name: of_rows(each, settings, compared.models[name]) for name, each in rows.items()}
+    shown = [compared.champion, *compared.ranked[: len(_COLOURS) - 1]]
+
+    def curve(name: str, upper: float = 0.0) -> dict[str, Any]:
+        of, label = measured[name], clean(name)
+        known: dict[str, Any] = {"n_rows": of.n_rows, "effect": of.effect, "rng": rng, "least_end": upper}
+        return curve_of(of.column, n_bins, level, label, **known)
+
+    upper = max(curve(name)["upper"] for name in shown)
+    champion = measured[compared.champion]
+    data = summarise(champion, n_bins=n_bins, title=title, source=source, score_names=[], n_skipped=n_skipped)["data"]
+    command = None
+    if names_are_columns:
+        table, label = command_words(file, label_name)
+        first, *others = (shell_word(name, "SCORE") for name in rows)
+        versus = [f"--versus {other}" for other in others]
+        command = " ".join([f"calibrant compare {table} --label {label} --score {first}", *versus])
+    return {
+        "title": clean(title),
+        "version": __version__,
+        "kind": "models",
+        "verdict": _verdict(compared, command),
+        "champion": compared.champion,
+        "level": compared.level,
+        "difference_level": compared.difference_level,
+        "models": {name: plain_scores(scores) for name, scores in compared.models.items()},
+        "differences": {name: plain_scores(scores) for name, scores in compared.differences.items()},
+        "verdicts": {name: scores.verdict for name, scores in compared.differences.items()},
+        "curves": [curve(name, upper) for name in shown],
+        "is_binary": next(iter(rows.values())).is_binary,
+        "data": data | {"notes": [*notes, *compared.notes]},
+    }
+
+
+def _verdict(compared: ModelComparison, command: str | None) -> dict[str, Any]:
+    """Return what the first screen says: which is better, whether each is calibrated, and what to do."""
+    found = {name: verdict(scores) for name, scores in compared.models.items()}
+    state, headline, advice = _standing(compared)
+    off = [name for name, each in found.items() if each.is_off]
+    if off:
+        are = "is" if len(off) == 1 else "are"
+        advice += f" {_listed(off)} {are} not calibrated: a fair comparison is that of models that are."
+    if len(found) == 2:
+        which = compared.verdict
+        calibrated = " ".join(f"{_quoted(name)}: {each.headline}." for name, each in found.items())
+    else:
+        rest = [name for name in compared.ranked if name not in (*compared.better, *compared.worse)]
+        than = f"than {_quoted(compared.champion)}"
+        of = {f"better {than}": compared.better, f"worse {than}": compared.worse, "no difference shown": rest}
+        which = _grouped(of)
+        states = {name: each.state for name, each in found.items()}
+        calibrated = _grouped({words: [n for n in states if states[n] == state] for state, words in _STATES.items()})
+    return {
+        "state": state,
+        "headline": headline,
+        "better": list(compared.better),
+        "worse": list(compared.worse),
+        "which": which,
+        "calibrated": calibrated,
+        "what_to_do": advice,
+        "command": command if off else None,
+    }
+
+
+def _standing(compared: ModelComparison) -> tuple[State, str, str]:
+    """Return the state that colours the page, its headline, and which model to take."""
+    better, worse, champion = compared.better, compared.worse, _quoted(compared.champion)
+    n_challengers = len(compared.differences)
+    if better:
+        best = _quoted(better[0])
+        headline = f"{best} predicts better than {champion}"
+        if len(better) > 1:
+            headline = f"{len(better)} of {n_challengers} challengers predict better than {champion}"
+        return "calibrated", headline, f"Prefer {best}, if these rows are new to all models and like those to come."
+    if len(worse) == n_challengers:
+        all_of_them = f"{_quoted(worse[0])} predicts" if n_challengers == 1 else "All challengers predict"
+        return "miscalibrated", f"{all_of_them} worse than {champion}", f"Keep {champion}."
+    headline = "No difference that these rows show"
+    if n_challengers > 1:
+        headline = f"No challenger is shown to predict better than {champion}"
+    advice = f"Keep {champion}, or collect more rows: the interval of the difference says what may be missed."
+    return "unclear", headline, advice
+
+
+def _quoted(name: str) -> str:
+    return f"'{legible(name, _IN_TEXTS)}'"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return listed([_quoted(name) for name in names], most=len(_COLOURS))
+
+
+def _grouped(groups: Mapping[str, Sequence[str]]) -> str:
+    """Return groups that have names, with these, in a sentence."""
+    said = "; ".join(f"{words}: {_listed(names)}" for words, names in groups.items() if names)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _curves_section(summary: dict[str, Any]) -> pages.Section:
+    """Return the section of the diagram with a curve for each model, and the bins of each."""
+    curves, level = summary["curves"], percent_level(summary["level"])
+    words = "; ".join(f"{shorten(curve['label'], _SHORT)}: {_points(curve)}" for curve in curves)
+    title = f"Reliability diagram, {len(curves)} models"
+    draw = partial(inline_figure, partial(figure_of_curves, curves), key="models", title=title, words=words)
+    weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
+    bins = [bins_table(curve, weight, folded=f"The bins of {_name(curve['label'])}") for curve in curves]
+    picture = pages.Picture(draw, _caption(summary, level))
+    more = len(summary["models"]) - len(curves)
+    lead = [pages.Text(f"Shown are the champion and the challengers of least log loss; {more} more are in the tables.")]
+    return pages.Section("Reliability", [*(lead if more else []), pages.Pictures([picture], "main"), *bins])
+
+
+def _points(curve: dict[str, Any]) -> str:
+    bins, share = curve["bins"], pages.percent
+    pairs = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
+    return f"mean prediction and observed frequency of {len(bins)} bins: {pairs}"
+
+
+def _caption(summary: dict[str, Any], level: str) -> Markup:
+    """Return what stands below the picture, with the keys of its colours."""
+    from markupsafe import Markup
+
+    keys = Markup(", ").join(
+        Markup('<span class="nowrap"><span class="key dot {}"></span> <bdi>{}</bdi></span>').format(colour, name)
+        for colour, name in zip(_COLOURS, (shorten(c["label"], _NARROW * 2) for c in summary["curves"]), strict=False)
+    )
+    curve = summary["curves"][0]
+    of_top = "" if summary["is_binary"] else f" Of several classes it is {_OF_TOP}."
+    end = f" The axes end at {curve['upper']:g}." if curve["upper"] < 1.0 else ""
+    return Markup(
+        "{}. Each point is a bin of near-equal weight, the bar its {} interval; on the dashed line a forecast is "
+        "calibrated. Below, the spread of the predictions of each model, as shares of the rows.{}{}"
+    ).format(keys, level, of_top, end)
+
+
+def _difference_sections(summary: dict[str, Any]) -> list[pages.Section]:
+    """Return a section for each challenger: its scores beside the champion's, and the paired differences."""
+    level, own_level = percent_level(summary["difference_level"]), percent_level(summary["level"])
+    lead = "{} less {}, row by row: what both find hard cancels. Below 0 the first is better, of AUC above 0."
+    if len(summary["differences"]) > 1:
+        lead += f" Each interval has the level {level}, so that all hold at once with {own_level}."
+    champion = summary["champion"]
+    sections = []
+    for name in summary["differences"]:
+        told = summary["verdicts"][name] if len(summary["differences"]) > 1 else ""
+        said = pages.Text(f"{told} {lead.format(_name(name), _name(champion))}".strip())
+        tables = _tables(summary, name, level, own_level)
+        sections.append(pages.Section(f"{_name(name)} against {_name(champion)}", [said, *tables]))
+    return sections
+
+
+def _tables(summary: dict[str, Any], challenger: str, level: str, own_level: str) -> list[pages.Table]:
+    """Return the table of differences, and the folded one of all scores of both models."""
+    models = [(name, summary["models"][name]) for name in (summary["champion"], challenger)]
+    brier = models[0][1]["brier"]["value"]
+    digits = 5 if 0.0 < brier < 0.01 else 4  # scores of rare events are small
+    differences = {key: summary["differences"][challenger][f"{key}_difference"] for key in COMPARED}
+
+    def by(key: str) -> str | pages.Cell:
+        score = differences[key]
+        if score["value"] is None:
+            return pages.Cell(pages.figure(score, digits), "undefined-value")
+        return pages.signed(score["value"], digits)
+
+    titles: Column = ("Score", lambda key: MEANINGS[key][0])
+    values: list[Column] = [(pages.name(n, _NARROW), partial(_value, scores, digits)) for n, scores in models]
+    own: list[Column] = [(f"{own_level} interval", partial(_ends, scores, digits)) for _, scores in models]
+    ends: Column = (f"{level} interval", partial(_ends, differences, digits))
+    shown = [titles, *values, ("Difference", by), ends]
+    names = [key for key in MEANINGS if key in models[0][1]]
+    folded = f"All {len(names)} scores of both, with intervals"
+    look: dict[str, Any] = {"look": "scores parts", "note": _meaning, "note_title": "Meaning"}
+    in_all = [titles, values[0], own[0], values[1], own[1]]
+    return [
+        pages.table("Scores and differences", COMPARED, shown, **look),
+        pages.table("All scores", names, in_all, look="classes", wide=(2, 4), folded=folded),
+    ]
+
+
+def _meaning(key: str) -> str:
+    return MEANINGS[key][1]
+
+
+def _value(scores: dict[str, Any], digits: int, key: str) -> str | pages.Cell:
+    text = pages.figure(scores[key], COARSE.get(key, digits))
+    return text if pages.ends(scores[key]) else pages.Cell(text, "undefined-value")
+
+
+def _ends(scores: dict[str, Any], digits: int, key: str) -> pages.Cell:
+    return pages.Cell(pages.ends(scores[key], COARSE.get(key, digits)), "range")
+
+
+def _name(name: str) -> str:
+    return pages.name(name, _SHORT)
+
+
+def _data_section(summary: dict[str, Any]) -> pages.Section:
+    """Return the section on the rows, and on how the intervals of the differences were found."""
+    methods = {}
+    for differences in summary["differences"].values():
+        for key in COMPARED:
+            methods[MEANINGS[key][0]] = differences[f"{key}_difference"]["method"]
+    said = "; ".join(f"{title}: {method}" for title, method in methods.items() if method != "none")
+    level = percent_level(summary["level"])
+    facts = [*data_facts(summary), ("Intervals", f"Level {level}. Of differences: {said}.")]
+    notes = [pages.Text(" ".join(summary["data"]["notes"]))] if summary["data"]["notes"] else []
+    return pages.Section("Data and method", [*notes, pages.Facts(facts)])
