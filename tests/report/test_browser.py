@@ -140,7 +140,7 @@ def model_pages() -> dict[str, str]:
     reports = {
         "two models": cb.ModelComparisonReport(y, dict(zip(names, (truth**2, truth), strict=False))),
         "four models": cb.ModelComparisonReport(
-            rare, {name: 0.02 * rng.random(900) ** k for k, name in enumerate(names, 1)}
+            rare, {name: 0.02 * rng.random(900) ** (0.5 + k / 4) for k, name in enumerate(names)}
         ),
         "models of classes": cb.ModelComparisonReport(labels, {"a": p, "b": p**2 / (p**2).sum(axis=1, keepdims=True)}),
         "hostile names, models": cb.ModelComparisonReport(
