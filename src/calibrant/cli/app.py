@@ -22,6 +22,7 @@ from calibrant.phrases import for_terminal
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.
 COMMANDS = {
     "evaluate": "Measure how good the probabilities in a file are.",
+    "check": "Run the checks of a project: gates on files, for CI.",
     "compare": "Rank the methods of calibration on a file, out of fold.",
     "audit": "List the groups of rows whose probabilities are furthest off.",
     "decide": "Promise and check what decisions on probabilities or forecasts cost.",

@@ -12,6 +12,7 @@ import click
 
 from calibrant.cli import choices
 from calibrant.cli.common import with_options
+from calibrant.cli.project import with_project_defaults
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -88,7 +89,8 @@ def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., No
             help="The class of each score column: a,b,c. Needed where names don't say it and labels lack a class.",
         ),
     ]
-    return with_options([*options, *(option for name in more for option in _OPTIONS[name])])
+    options += [option for name in more for option in _OPTIONS[name]]
+    return lambda command: with_options(options)(with_project_defaults(command))
 
 
 @dataclass(frozen=True, slots=True)

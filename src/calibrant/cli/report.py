@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,10 @@ from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, chec
 from calibrant.cli.models import read_models
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
+
+if TYPE_CHECKING:
+    from calibrant.decisions import Problem
+    from calibrant.report.pages import PageReport
 
 
 @new_command(
@@ -46,52 +50,61 @@ def command(output: str, title: str | None, bins: int, level: float, seed: int, 
     A page of HTML stands alone: it fetches nothing, and is whole where its one small script, which sorts tables and
     tells the figures of points, may not run. The same data give the same bytes.
     """
-    from calibrant.decisions import Policy
-    from calibrant.report import Decisions, ModelComparisonReport, Report
-    from calibrant.report.pages import PageReport
-
     suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
-    problem = threshold = per = None
-    if asks_for_decisions(options):
-        problem, threshold, per = read_problem(options)
-    opened = Request(**options).open()
-    more: dict[str, Any] = {"n_bins": bins, "level": level, "rng": seed, "title": title or "Calibration report"}
-    report: PageReport
-    if opened.is_large and not opened.models:
-        if options["calibrator"] is not None:
-            said = "has more rows than are held in memory: only what the calibrator makes of them is shown."
-            echo(f"{options['file']} {said}", err=True)
-        columns = opened.resolve(takes_dependence=True)
-        with progress("Measuring"):
-            more |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
-            more |= {} if problem is None else {"problem": Policy(problem, threshold=threshold)}
-            report = Report.from_source(columns.source, group=options["group"], **more)
-    elif problem is not None or options["calibrator"] is not None:
-        if opened.models:
-            what = "--calibrator" if problem is None else "the losses of decisions"
-            raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
-        found, beside = read_with_costs(opened, problem, per)
-        if problem is not None:
-            of_per = None if per is None else beside.column(per)
-            costs = beside if problem.needs_costs else None
-            more["decisions"] = Decisions(Policy(problem, threshold=threshold), costs, of_per, per or "")
-        if options["calibrator"] is not None:
-            more |= _before(opened, found)
-        report = Report.of_rows(found.rows, **more, **_facts_of(found))
-    else:
-        models = read_models(opened)
-        found = next(iter(models.values()))
-        more |= _facts_of(found)
-        if len(models) > 1:
-            more["title"] = title or ModelComparisonReport.name
-            report = ModelComparisonReport.of_rows({name: each.rows for name, each in models.items()}, **more)
-        else:
-            report = Report.of_rows(found.rows, **more)
+    asked = read_problem(options) if asks_for_decisions(options) else None
+    report = report_on(Request(**options).open(), n_bins=bins, level=level, title=title, rng=seed, decisions=asked)
     text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
     with open_target(output) as file:
         file.write(text.encode(errors="backslashreplace"))
     echo(f"Wrote {output}")
+
+
+def report_on(
+    opened: OpenedFile,
+    *,
+    title: str | None = None,
+    decisions: tuple[Problem, float | None, str | None] | None = None,
+    **how: Any,
+) -> PageReport:
+    """Return the report on the rows of a file.
+
+    `decisions` are a problem, its threshold and the column of its capacities' groups, as `read_problem` returns them;
+    `how` are settings of `Report`.
+    """
+    from calibrant.decisions import Policy
+    from calibrant.report import Decisions, ModelComparisonReport, Report
+
+    of = opened.request
+    how |= {"title": title or "Calibration report"}
+    problem, threshold, per = (None, None, None) if decisions is None else decisions
+    policy = None if problem is None else Policy(problem, threshold=threshold)
+    if opened.is_large and not opened.models:
+        if of.calibrator is not None:
+            said = "has more rows than are held in memory: only what the calibrator makes of them is shown."
+            echo(f"{of.file} {said}", err=True)
+        columns = opened.resolve(takes_dependence=True)
+        how |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
+        with progress("Measuring"):
+            return Report.from_source(columns.source, group=of.group, problem=policy, **how)
+    if policy is None and of.calibrator is None:
+        models = read_models(opened)
+        found = next(iter(models.values()))
+        how |= _facts_of(found)
+        if len(models) == 1:
+            return Report.of_rows(found.rows, **how)
+        how |= {"title": title or ModelComparisonReport.name}
+        return ModelComparisonReport.of_rows({name: each.rows for name, each in models.items()}, **how)
+    if opened.models:
+        what = "--calibrator" if policy is None else "the losses of decisions"
+        raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
+    found, beside = read_with_costs(opened, problem, per)
+    if policy is not None:
+        costs = beside if policy.problem.needs_costs else None
+        how["decisions"] = Decisions(policy, costs, None if per is None else beside.column(per), per or "")
+    if of.calibrator is not None:
+        how |= _before(opened, found)
+    return Report.of_rows(found.rows, **how, **_facts_of(found))
 
 
 def _facts_of(found: FileRows) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 What they can't use raises a CalibrantError that says where and why.
 """
 
+from calibrant.report.checks import CheckedFile as CheckedFile, CheckReport as CheckReport, headline as headline
 from calibrant.report.forecast import ForecastReport as ForecastReport
 from calibrant.report.models import ModelComparisonReport as ModelComparisonReport
 from calibrant.report.rank_preserving import RankPreservingReport as RankPreservingReport

@@ -162,6 +162,10 @@ class Page:
         title = shorten(self.title, MAX_NAME)
         return _environment().get_template(template).render(page=self, title=title, version=__version__)
 
+    def markdown(self) -> str:
+        """Return the page as Markdown, with tables in place of figures."""
+        return re.sub(r"\n{3,}", "\n\n", self.written("page.md.j2")).strip("\n") + "\n"
+
 
 class PageReport(ABC):
     """What all reports have in common: a summary as plain values, and the page that is made of it."""
@@ -193,7 +197,7 @@ class PageReport(ABC):
 
     def markdown(self) -> str:
         """Return the report as Markdown, with tables in place of figures."""
-        return re.sub(r"\n{3,}", "\n\n", self.page().written("page.md.j2")).strip("\n") + "\n"
+        return self.page().markdown()
 
     def write_html(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file, whole or not at all; raises OSError where the folder can't be written to."""

@@ -1,0 +1,303 @@
+"""calibrant check, and the project file: figures and gates of evaluate, defaults for other commands, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import Result
+
+import calibrant as cb
+from calibrant.cli.project import read_project
+
+Run = Callable[..., Result]
+TWO_CHECKS = """
+label = "y"
+max = {ece_debiased = 0.5}
+
+[[check]]
+name = "two"
+files = "scores.parquet"
+score = "p"
+min = {auc = 0.5}
+
+[[check]]
+name = "three"
+files = ["several.parquet"]
+score = "p_*"
+max = {brier = 0.9, ece_debiased = 0.4}
+"""
+
+
+def write(text: str, name: str = "calibrant.toml") -> None:
+    Path(name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def project(binary: pa.Table, several: pa.Table) -> None:
+    """Two checks that pass."""
+    write(TWO_CHECKS)
+
+
+def test_checks_pass_and_their_figures_are_those_of_evaluate(run: Run, project: None, binary: pa.Table) -> None:
+    result = run("check --json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert document["config"] == "calibrant.toml"
+    two, three = document["checks"]
+    assert (two["check"], two["file"], three["check"]) == ("two", "scores.parquet", "three")
+    alone = json.loads(run("evaluate scores.parquet --json --max ece_debiased=0.5 --min auc=0.5").stdout)
+    assert {name: two[name] for name in alone} == alone
+    assert [(gate["metric"], gate["bound"], gate["limit"]) for gate in three["gates"]] == [
+        ("ece_debiased", "max", 0.4),  # its own limit, not the shared one
+        ("brier", "max", 0.9),
+    ]
+    assert two["scores"]["auc"]["value"] == cb.evaluate(binary["y"], binary["p"])["auc"].value
+
+
+@pytest.mark.parametrize("limit", [0.1, 0.2])
+def test_a_gate_fails_where_that_of_evaluate_does(run: Run, binary: pa.Table, limit: float) -> None:
+    write(f'[[check]]\nname = "a"\nfiles = "scores.csv"\nmax.ece_debiased = {limit}\n')
+    code = run(f"evaluate scores.csv --max ece_debiased={limit}").exit_code
+    result = run("check")
+    assert result.exit_code == code == int(limit == 0.1)
+    assert ("1 of 1 gate failed" if code else "The gate passed") in result.output
+    assert f"ece_debiased <= {limit}" in result.output
+
+
+def test_a_metric_that_is_not_defined_fails(run: Run) -> None:
+    pq.write_table(pa.table({"y": [1, 1], "p": [0.5, 0.7], "k": [0, 1]}), "one.parquet")
+    write('[[check]]\nname = "a"\nfiles = "one.parquet"\nclasses = [0, 1]\nmin = {auc = 0.1}\n')
+    result = run("check -o page.html")
+    assert result.exit_code == 1
+    assert "n/a" in result.output
+    assert "auc is undefined" in Path("page.html").read_text("utf-8")
+
+
+def test_a_pattern_stands_for_each_of_its_files(run: Run, binary: pa.Table) -> None:
+    Path("parts").mkdir()
+    for i in range(3):
+        pq.write_table(binary.slice(200 * i, 200), f"parts/part-{i}.parquet")
+    write('[[check]]\nname = "each"\nfiles = "parts/*.parquet"\nmax = {brier = 1}\n')
+    write('[[check]]\nname = "all"\nfiles = "parts"\nmax = {brier = 1}\n', "whole.toml")
+    each, whole = (json.loads(run(f"check --json --config {name}").stdout) for name in ("calibrant.toml", "whole.toml"))
+    assert [found["file"] for found in each["checks"]] == [str(Path("parts", f"part-{i}.parquet")) for i in range(3)]
+    assert [found["n"] for found in each["checks"]] == [200] * 3
+    assert [found["n"] for found in whole["checks"]] == [600]
+    assert "each: part-1" in run("check").output
+
+
+def test_the_project_is_found_upwards_and_names_are_relative_to_it(
+    run: Run, project: None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "pyproject.toml").write_text("[project]\nname = 'x'\ndependencies = ['calibrant']\n")
+    monkeypatch.chdir(folder / "a" / "b")
+    result = run("check --only two")
+    assert result.exit_code == 0
+    assert "All 2 gates passed" in result.output
+    (folder / "a" / "pyproject.toml").write_text(
+        "[tool.calibrant]\nlabel = 'y'\n[[tool.calibrant.check]]\nname = 'near'\nfiles = '../scores.csv'\n"
+        "[tool.calibrant.check.max]\nbrier = 1\n"
+    )
+    document = json.loads(run("check --json").stdout)
+    assert [found["check"] for found in document["checks"]] == ["near"]
+
+
+def test_page_and_summary_say_what_failed(run: Run, project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(TWO_CHECKS.replace("auc = 0.5", "auc = 0.99"))
+    Path("step.md").write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step.md")
+    result = run("check -o page.html --markdown summary.md")
+    assert result.exit_code == 1
+    assert "two    auc >= 0.99" in result.output
+    page, summary = Path("page.html").read_text("utf-8"), Path("summary.md").read_text("utf-8")
+    assert "1 of 4 gates failed" in page
+    assert "<script" not in page
+    assert page.count("<svg") == 2
+    ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
+    assert len(ids) == len(set(ids))
+    assert "**1 of 4 gates failed**" in summary
+    assert "| two | **failed** | auc ≥ 0.99 |" in summary
+    assert Path("step.md").read_text("utf-8") == f"before\n{summary}"
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY")
+    run("check -o again.html --markdown again.md")
+    assert Path("again.html").read_text("utf-8") == page
+    document = json.loads(run("check -o page.json").exit_code == 1 and Path("page.json").read_text("utf-8"))
+    assert [file["check"] for file in document["files"]] == ["two", "three"]
+
+
+def test_one_bad_file_keeps_no_other_from_being_checked(run: Run, project: None) -> None:
+    Path("bad.csv").write_text("y,p\n0,0.5\n1,1.7\n")
+    write(f'{TWO_CHECKS}\n[[check]]\nname = "bad"\nfiles = "bad.csv"\n')
+    result = run("check -o page.html --markdown summary.md")
+    assert result.exit_code == 2
+    assert "bad: bad.csv: column 'p' of bad.csv row 1: 1.7 is outside [0, 1]" in result.stderr
+    assert "1 file could not be measured; of the others all 4 gates passed" in result.stdout
+    assert "1.7 is outside" in Path("page.html").read_text("utf-8")
+    assert "could not be measured" in Path("summary.md").read_text("utf-8")
+
+
+def test_what_goes_together_is_taken_together(run: Run, binary: pa.Table) -> None:
+    rows = binary.append_column("who", pa.array(np.arange(600) // 3)).append_column("at", pa.array(np.arange(600)))
+    pq.write_table(rows.append_column("known", pa.array(np.arange(600) + 5)), "rows.parquet")
+    write(
+        'time = "at"\nlabel_end = "known"\npositive = 1\nmax.brier = 1\n[[check]]\nname = "time"\n'
+        'files = "rows.parquet"\n[[check]]\nname = "cluster"\nfiles = "rows.parquet"\ncluster = "who"\ngroup = "w"\n'
+    )
+    by_time, by_cluster = json.loads(run("check --json").stdout)["checks"]
+    assert by_time["columns"] | {"time": "at", "label_end": "known"} == by_time["columns"]
+    assert by_cluster["columns"]["cluster"] == "who"
+    assert "time" not in by_cluster["columns"]
+    assert by_cluster["groups"]["column"] == "w"
+    result = run("evaluate rows.parquet --cluster who --json")
+    assert json.loads(result.stdout)["columns"] == by_cluster["columns"]
+    assert "positive '1' by calibrant.toml" in result.stderr
+    assert "time" not in result.stderr
+    assert run("check -o page.html").exit_code == 0
+    assert "Groups: " in Path("page.html").read_text("utf-8")
+
+
+def test_skipped_rows_are_said(run: Run) -> None:
+    Path("gaps.csv").write_text("y,p\n" + "0,0.2\n1,0.7\n" * 20 + "1,\n")
+    write('missing = "skip"\nlevel = 0.9\n[[check]]\nname = "a"\nfiles = "gaps.csv"\nmax.brier = 1\n')
+    result = run("check -o page.html")
+    assert "1 row left out for missing values" in result.output
+    assert "90% interval" in result.output
+    assert "1 row left out for missing values" in Path("page.html").read_text("utf-8")
+
+
+COMMANDS = {
+    "evaluate": "evaluate named.parquet --json",
+    "report": "report named.parquet -o report.json",
+    "audit": "audit named.parquet --groups w --json",
+    "fit": "fit named.parquet --method isotonic -o fitted.json",
+    "monitor": "monitor named.parquet --rows 200 --json",
+    "compare": "compare named.parquet --methods isotonic,sigmoid --json",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_other_commands_take_names_of_columns_and_say_so(run: Run, binary: pa.Table, command: str) -> None:
+    pq.write_table(binary.rename_columns(["row", "truth", "said", "w"]), "named.parquet")
+    assert run(command).exit_code == 2
+    written = [Path(word) for word in command.split() if word in ("report.json", "fitted.json")]
+    plain = run(f"{command} --label truth --score said")
+    expected = [plain.stdout, *(path.read_text("utf-8") for path in written)]
+    write('label = "truth"\nscore = "said"\n')
+    result = run(command)
+    assert result.exit_code == plain.exit_code in (0, 1)
+    assert "label 'truth', score 'said' by calibrant.toml" in result.stderr
+    assert [result.stdout, *(path.read_text("utf-8") for path in written)] == expected
+    write('label = "nobody"\nscore = "said"\n')
+    own = run(f"{command} --label truth")
+    assert own.exit_code == plain.exit_code
+    assert own.stderr.startswith("score 'said' by calibrant.toml")
+
+
+def test_defaults_of_classes_go_with_their_scores(run: Run, several: pa.Table) -> None:
+    write('score = ["p_eel", "p_cat", "p_dog"]\nclasses = ["eel", "cat", "dog"]\n')
+    shown = run("evaluate several.parquet").output
+    assert "classes as --classes says: p_cat = 'cat'" in shown
+    assert "classes by name" in run("evaluate several.parquet --score p_*").output
+
+
+NEAR = '[[check]]\nname = "a"\nfiles = "scores.csv"\nmax = {brier = 1}\n'
+#: Each wrong call: the project file or None, the command's words, and what the refusal says.
+WRONG = {
+    "no project": (None, "check", "there is no calibrant.toml, and no pyproject.toml"),
+    "no such config": (NEAR, "check --config other.toml", "other.toml: No such file or directory"),
+    "no checks": ('label = "y"\n', "check", "calibrant.toml has no [[check]]"),
+    "no table": (NEAR, "check --config pyproject.toml", "has no table [tool.calibrant]"),
+    "no TOML": ("label = \n", "check", "no TOML file: Invalid value (at line 1"),
+    "unknown shared key": (
+        'lable = "y"\n',
+        "check",
+        "line 1: the shared table: unknown key 'lable'. Did you mean 'label'?",
+    ),
+    "unknown key": (f"{NEAR}scores = 'p'\n", "check", "line 5: check[0]: unknown key 'scores'. Did you mean 'score'?"),
+    "wrong type": (NEAR + NEAR.replace('"a"', '"b"') + "label = 5\n", "check", "line 9: check[1].label: 5 is not text"),
+    "no name": (NEAR.replace('name = "a"\n', ""), "check", "line 1: check[0]: 'name' is missing"),
+    "no files": (NEAR.replace('files = "scores.csv"\n', ""), "check", "line 1: check[0] of 'a': 'files' is missing"),
+    "same name": (f"{NEAR}{NEAR}", "check", "line 5, check 'a': the name was used before (calibrant.toml, line 1"),
+    "no gate": (NEAR.replace("max = {brier = 1}\n", ""), "check", "line 1, check 'a': it has no gate"),
+    "gate of text": (NEAR.replace("1}", "'1'}"), "check", "line 4: check[0].max.brier: '1' is not a number"),
+    "gate of nan": (NEAR.replace("1}", "nan}"), "check", "check[0].max.brier: nan is not a finite number"),
+    "gate is no table": (NEAR.replace("{brier = 1}", "1"), "check", "check[0].max: 1 is not an object"),
+    "unknown metric": (NEAR.replace("brier", "brierr"), "check", "unknown metric 'brierr'. Did you mean 'brier'?"),
+    "missing file": (
+        NEAR.replace("scores", "score"),
+        "check",
+        "line 1, check 'a': files: nothing is called 'score.csv' in",
+    ),
+    "empty pattern": (NEAR.replace("scores", "s*x"), "check", "nothing is called 's*x.csv' in"),
+    "unknown check": (NEAR, "check --only b", "unknown check of --only 'b'. Choose one of: 'a'."),
+    "level": (f"{NEAR}level = 95\n", "check", "line 5: check[0].level: 95 is outside (0, 1)"),
+    "choice": (f"{NEAR}missing = 'wait'\n", "check", "line 5: check[0].missing: 'wait' is none of 'error', 'skip'"),
+    "one check": (NEAR.replace("[[check]]", "[check]"), "check", "check: an object of 3 is not a list"),
+    "suffix": (NEAR, "check -o page.pdf", "-o page.pdf doesn't say what to write"),
+    "over the input": (NEAR, "check --markdown notes.md --config notes.md", "notes.md is the file that is read"),
+    "missing column": (f"{NEAR}label = 'z'\n", "check", "a: scores.csv: scores.csv has no column 'z'"),
+    "time alone": (f"{NEAR}time = 'row'\n", "check", "a: scores.csv: time and label_end go together"),
+    "not UTF-8": (b"label = '\xff'\n", "check", "no TOML file: 'utf-8' codec"),
+    "broken default": ("lable = 1\n", "evaluate scores.csv", "line 1: the shared table: unknown key 'lable'"),
+}
+
+
+@pytest.mark.parametrize(("text", "command", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_calls_are_refused_with_place_and_fix(
+    run: Run, binary: pa.Table, text: str | bytes | None, command: str, message: str
+) -> None:
+    if text is not None:
+        Path("calibrant.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+        Path("notes.md").write_bytes(Path("calibrant.toml").read_bytes())
+        Path("pyproject.toml").write_text("[project]\nname = 'calibrant-user'\n")
+    result = run(command)
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr.replace("\n", " ")
+    assert not Path("page.pdf").exists()
+
+
+def test_a_key_is_found_in_its_own_table(run: Run, binary: pa.Table) -> None:
+    write(
+        "[project]\nname = 'x'\nlabel = 5\n[tool.calibrant]\nscore = 'p'\n[tool.ruff]\nlevel = 3\n"
+        "[[tool.calibrant.check]]\nname = 'a'\nfiles = 'scores.csv'\nmax = {brier = 1}\n\nlevel = 'x'\n",
+        "pyproject.toml",
+    )
+    assert "pyproject.toml, line 13: check[0].level: 'x' is not a number" in run("check").stderr
+
+
+def test_the_project_of_the_readme_is_one() -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    write(text.partition("```toml\n")[2].partition("```")[0])
+    project = read_project("calibrant.toml")
+    (check,) = project.checks
+    assert (check.name, check.settings.label, check.settings.score) == ("cards", "y", ("p_calibrated",))
+    assert [(gate.metric, gate.bound, gate.limit) for gate in check.gates] == [
+        ("ece_debiased", "max", 0.02),
+        ("auc", "min", 0.8),
+    ]
+
+
+@pytest.mark.slow
+def test_real_files(run: Run) -> None:
+    named = os.environ.get("CALIBRANT_DATA")
+    if named is None:
+        pytest.skip("CALIBRANT_DATA doesn't name a folder with scores/hpc_cv_4class.parquet and others")
+    folder = Path(named, "scores")
+    write(
+        f"max = {{ece_debiased = 0.05}}\n[[check]]\nname = 'hpc'\nfiles = '{folder}/hpc_*.parquet'\nscore = 'p_*'\n"
+        f"min = {{accuracy = 0.5}}\n[[check]]\nname = '538'\nfiles = '{folder}/fivethirtyeight_binary.parquet'\n"
+        "group = 'source'\n"
+    )
+    result = run("check --json -o page.html --markdown summary.md")
+    assert result.exit_code == 1
+    hpc, polls = json.loads(result.stdout)["checks"]
+    assert [gate["passed"] for gate in (*hpc["gates"], *polls["gates"])] == [False, True, True]
+    assert hpc["n"] == pq.read_metadata(hpc["file"]).num_rows
