@@ -24,7 +24,7 @@ LAYERS = (
     ("dependence", "summary"),
     ("quantised", "rows", "splits"),
     ("dependent_rows", "row_stream"),
-    ("logistic", "maps", "softmax_fit"),
+    ("logistic", "maps", "provenance", "softmax_fit"),
     ("fitted",),
     ("calibrators", "chain", "metrics"),
     ("persistence",),

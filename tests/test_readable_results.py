@@ -35,6 +35,7 @@ MODULES = (
     ".forecasts",
     ".metrics",
     ".monitor",
+    ".persistence",
     ".prior",
     ".rank_preserving",
     ".training",
@@ -113,6 +114,7 @@ def _grouped_totals() -> Any:
 EXAMPLES: dict[str, Callable[[], Any]] = {
     "Score": lambda: cb.evaluate(Y, P)["brier"],
     "Scores": lambda: cb.evaluate(Y, P),
+    "Provenance": lambda: cb.persistence.Provenance.of(P, Y, source="scores.parquet"),
     "JointTest": lambda: cb.evaluate(Y, P).test,
     "Curve": lambda: cb.reliability_curve(Y, P),
     "CalibrationMetrics": lambda: cb.ProbabilityCalibrator().fit(Y, P),

@@ -21,6 +21,7 @@ from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
 from calibrant.maps import Examples, Map
 from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import count, legible, listed, quoted
+from calibrant.provenance import Provenance, digest
 from calibrant.readable import as_html, html_block
 from calibrant.rows import Rows
 from calibrant.sketch import sketch_of_curve
@@ -74,6 +75,19 @@ class Storable(ABC):
     #: The command line that one enters next, with {} for the file.
     next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
     metadata_: Mapping[str, Any] = MappingProxyType({})
+    #: What a document said of it, and a hash of what it was then.
+    _provenance: tuple[Provenance, bytes] | None = None
+
+    @property
+    def provenance_(self) -> Provenance | None:
+        """When it was fitted and to what, as its document says; None where nobody said it, or of a fit after that."""
+        if self._provenance is None or digest(self.encode()) != self._provenance[1]:
+            return None
+        return self._provenance[0]
+
+    def keep_provenance(self, provenance: Provenance) -> None:
+        """Say where it comes from, until it is fitted again."""
+        self._provenance = (provenance, digest(self.encode()))
 
     @property
     @abstractmethod

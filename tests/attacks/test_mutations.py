@@ -53,7 +53,7 @@ REPLACEMENTS: dict[str, Any] = {
 #: In a header or beside the object, where no class reads them.
 FREE = ("metadata", "calibrant")
 #: What older documents lack: without it they are as they were.
-LATER = ("settings.allow_inversion", "settings.exportable", "report")
+LATER = ("settings.allow_inversion", "settings.exportable", "report", "provenance")
 
 
 def paths(value: Any, path: str = "") -> Iterator[str]:

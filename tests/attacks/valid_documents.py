@@ -16,7 +16,7 @@ def calibrator(method: str, settings: dict[str, Any], fitted: dict[str, Any], **
 
 def body_of(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document without its header."""
-    return {key: value for key, value in document.items() if key not in (*HEADER, "metadata")}
+    return {key: value for key, value in document.items() if key not in (*HEADER, "metadata", "provenance")}
 
 
 PROBABILITY = {"input": "probability"}
@@ -43,6 +43,21 @@ MATRIX = calibrator(
     },
     **THREE,
 )
+PROVENANCE = BINARY | {
+    "provenance": {
+        "fitted_at": "2026-11-23T21:42:01Z",
+        "calibrant": "0.1.0",
+        "source": "scores.parquet",
+        "n_rows": 4,
+        "rows_sha256": "0f" * 32,
+        "out_of_fold": {
+            "n_folds": 2,
+            "level": 0.95,
+            "before": [{"metric": "brier", "value": 0.25, "low": 0.125, "high": None}],
+            "after": [{"metric": "brier", "value": 0.25, "low": 0.125, "high": 0.5}],
+        },
+    }
+}
 STEP = calibrator(
     "histogram",
     {"n_bins": 2, "strategy": "quantile", "input": "probability"},
@@ -208,6 +223,7 @@ VALID = {
     "prior_shift": PRIOR_SHIFT,
     "probability_calibrator": PROBABILITY_CALIBRATOR,
     "chain": CHAIN,
+    "provenance": PROVENANCE,
 }
 
 GONE = object()

@@ -184,7 +184,10 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_other_commands_take_names_of_columns_and_say_so(run: Run, binary: pa.Table, command: str) -> None:
+def test_other_commands_take_names_of_columns_and_say_so(
+    run: Run, binary: pa.Table, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     pq.write_table(binary.rename_columns(["row", "truth", "said", "w"]), "named.parquet")
     assert run(command).exit_code == 2
     written = [Path(word) for word in command.split() if word in ("report.json", "fitted.json")]

@@ -35,6 +35,7 @@ EXACT = {
     "mimic",
     "two_columns",
     "rank_preserving_calibrator",
+    "provenance",
 }
 #: Recalibrators of forecasts: their levels at `points` of normal forecasts of these means, of width 1 or as named.
 FORECASTS: dict[str, tuple[list[float], float, Any, list[Any]]] = {
@@ -115,6 +116,13 @@ def test_settings_and_facts_are_those_of_the_fit(suffix: str) -> None:
     assert (grouped.group_name_, grouped.shrinkage_, grouped.n_rows_) == ("region", 100.0, 333)
     assert [(g.n_rows, g.share) for g in grouped.group_maps_] == [(300, 0.75), (33, 0.25)]
     assert grouped.metadata_ == {"note": "größe"}
+    assert grouped.provenance_ is None
+    known = load(FOLDER / f"provenance{suffix}").provenance_
+    assert (known.fitted_at, known.calibrant, known.source) == ("2026-11-23T21:42:01Z", "0.2.0", "größe.parquet")
+    assert (known.n_rows, known.rows_sha256) == (12, "0123456789abcdef" * 4)
+    assert (known.out_of_fold.n_folds, known.out_of_fold.level, known.out_of_fold.before) == (5, 0.95, None)
+    assert known.out_of_fold.after["brier"] == (0.25, 0.125, 0.375)
+    assert np.isnan(known.out_of_fold.after["log_loss"]).all()
     free = load(FOLDER / f"grouped_calibrator_of_classes{suffix}")
     assert (free.calibrator, free.shrinkage, free.shrinkage_) == ("temperature", np.inf, np.inf)
     labels = load(FOLDER / f"multilabel_calibrator{suffix}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import click
 from calibrant.cli import choices, common
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.phrases import bracketed, count, figure, listed
+from calibrant.phrases import count, listed
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.grouped import GroupedCalibrator
+    from calibrant.provenance import OutOfFold
     from calibrant.rows import Rows
 
 _SHOWN = ("brier", "ece", "log_loss")
@@ -74,14 +76,17 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     from calibrant import persistence
     from calibrant.calibrators import AutoCalibrator, Calibrator, warn_if_certain, warn_of_rows
     from calibrant.grouped import GroupedCalibrator
+    from calibrant.provenance import Provenance
 
     single = new_calibrator(method, common.take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
     opened = Request(file, group=group, **options).open()
     if group is None and opened.is_large:
-        common.echo(f"{fit_large(single, opened)}\n")
-        persistence.save(single, output, metadata={"label": options["label"]})
+        said, batches = fit_large(single, opened)
+        common.echo(f"{said}\n")
+        known = Provenance.of_batches(batches, source=source_name(file))
+        persistence.save(single, output, metadata={"label": options["label"]}, provenance=known)
         common.echo(f"Saved {output}")
         return
     found = opened.read(input=single.input, both_classes=True)
@@ -90,8 +95,9 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
         fitted = (single if group is None else GroupedCalibrator(single)).fit_rows(found.rows)
     if isinstance(fitted, Calibrator):
         warn_if_certain(fitted, found.rows)
-    figures = out_of_fold_table(fitted, found.rows, seed)
-    persistence.save(fitted, output, metadata={"label": options["label"]})
+    figures, out_of_fold = out_of_fold_table(fitted, found.rows, seed)
+    known = Provenance.of_batches([found.rows], source=source_name(file), out_of_fold=out_of_fold)
+    persistence.save(fitted, output, metadata={"label": options["label"]}, provenance=known)
     common.echo(found.describe())
     common.echo(f"Fitted {describe(fitted)}.\n")
     if isinstance(fitted, AutoCalibrator) and hasattr(fitted, "report_"):
@@ -123,18 +129,25 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     return make_calibrator(name, **params)
 
 
-def fit_large(calibrator: Calibrator, opened: OpenedFile) -> str:
-    """Fit in passes over the file; return lines that say to what."""
+def fit_large(calibrator: Calibrator, opened: OpenedFile) -> tuple[str, Iterator[Rows]]:
+    """Fit in passes over the file; return lines that say to what, and the rows for a pass more."""
     from calibrant import engines
 
     columns = opened.resolve()
     with common.progress("Fitting"):
         engines.fit(calibrator, columns.source, **columns.names())
-    return (
+    reader = engines.RowReader(columns.source, input=calibrator.input, **columns.names())
+    said = (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "
         f"{columns.order}.{f' ({columns.source.skipped}.)' if columns.source.skipped else ''}\n"
         "No out-of-fold figures of so many rows: measure it on rows that it has not seen, by calibrant evaluate."
     )
+    return said, (batch.rows for batch in reader)
+
+
+def source_name(file: str) -> str:
+    """Return what a document says that rows come from."""
+    return "standard input" if file == "-" else file
 
 
 def describe(fitted: Calibrator | GroupedCalibrator) -> str:
@@ -150,14 +163,17 @@ def describe(fitted: Calibrator | GroupedCalibrator) -> str:
     return f"{make_calibrator(fitted.calibrator).name} by {fitted.group_name_!r} ({groups}) {what}"
 
 
-def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, seed: int) -> str:
-    """Return what the scores were worth before calibration, and are after one that hasn't seen them."""
+def out_of_fold_table(
+    calibrator: Calibrator | GroupedCalibrator, rows: Rows, seed: int
+) -> tuple[str, OutOfFold | None]:
+    """Return what the scores were worth before calibration, and are after one that hasn't seen them: lines, figures."""
     from calibrant.calibrators import out_of_fold, row_splits
     from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
+    from calibrant.provenance import OutOfFold
 
     n_folds = min(_MOST_FOLDS, *(n for n in rows.checked_labels().counts().tolist() if n))
     if n_folds < 2:
-        return "No out-of-fold figures: a class has fewer than two rows."
+        return "No out-of-fold figures: a class has fewer than two rows.", None
     with common.progress("Fitting without fold", f"of {n_folds}") as on_fold:
         values = {"after": out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed), on_fold=on_fold)}
     unchanged = rows.probabilities()
@@ -167,11 +183,12 @@ def out_of_fold_table(calibrator: Calibrator | GroupedCalibrator, rows: Rows, se
         when: evaluate_rows(rows.with_scores(q), check_settings(SCORE_BINS, _LEVEL, seed), "given data")
         for when, q in values.items()
     }
-    header = ["metric", *(text for when in scores for text in (when, f"{100 * _LEVEL:g}% interval"))]
-    lines = []
-    for name in _SHOWN:
-        found = [each[name] for each in scores.values()]
-        lines.append([name, *(text for s in found for text in (figure(s.value), bracketed(s.low, s.high)))])
+    found = OutOfFold.of(n_folds, _LEVEL, scores, _SHOWN)
     shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
-    title = f"Out of fold ({n_folds} folds; each row calibrated by a fit that has not seen it):"
-    return "\n".join([title, common.table(header, lines), *shown])
+    return "\n".join([*as_table(found), *shown]), found
+
+
+def as_table(found: OutOfFold) -> list[str]:
+    """Return lines that say what was measured out of fold."""
+    title = f"Out of fold ({found.n_folds} folds; each row calibrated by a fit that has not seen it):"
+    return [title, common.table(*found.table())]

@@ -23,6 +23,7 @@ _MOST_LETTERS = 400
 def command(calibrator: str, as_json: bool) -> None:
     """Show what the saved CALIBRATOR is, what it was fitted to, and what it makes of some scores."""
     from calibrant import persistence
+    from calibrant.cli.fit import as_table
 
     if as_json:
         write_json(persistence.read_document(calibrator))
@@ -30,10 +31,14 @@ def command(calibrator: str, as_json: bool) -> None:
     fitted: Storable = persistence.load(calibrator)
     facts = fitted.facts()
     facts |= {name: _in_words(value) for name, value in fitted.metadata_.items() if name not in facts}
+    known = fitted.provenance_
+    facts |= {} if known is None else known.facts()
     width = max(len(name) for name in facts)
     echo(f"{calibrator}\n")
     for name, text in facts.items():
         echo(f"{name:<{width}}  {text}")
+    if known is not None and known.out_of_fold is not None:
+        echo("\n".join(["", *as_table(known.out_of_fold)]))
     for line in ["", *filter(None, fitted.describe())]:
         echo(line)
     examples = fitted.examples()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,14 +110,12 @@ class WindowRequest:
 
 def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
     """Return the number of rows, and what tells them and their order from others, whatever windows they are in."""
-    import numpy as np
+    from calibrant.provenance import RowHash
 
-    found, n_rows = hashlib.sha256(), 0
+    found = RowHash()
     for batch in batches:
-        rows = batch.rows
-        found.update(np.column_stack((rows.scores, rows.weights, rows.codes)).astype("<f8").tobytes())
-        n_rows += rows.n_rows
-    return n_rows, found.hexdigest()[:32]
+        found.update(batch.rows)
+    return found.n_rows, found.hexdigest()[:32]
 
 
 def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:

@@ -8,6 +8,7 @@ from calibrant.persistence.documents import (
 from calibrant.persistence.files import load as load, read_document as read_document, save as save
 from calibrant.persistence.onnx_graph import to_onnx as to_onnx
 from calibrant.persistence.sql import to_sql as to_sql
+from calibrant.provenance import Provenance as Provenance
 
 # isort: split
 # For other folders of calibrant; no part of the public API.

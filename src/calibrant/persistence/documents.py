@@ -17,14 +17,17 @@ from calibrant.errors import DocumentError, InvalidTypeError, UnsupportedVersion
 from calibrant.fitted import Storable, decode_fitted, encode_fitted
 from calibrant.persistence import json_text
 from calibrant.persistence.limits import Unreadable, as_plain, check_plain
+from calibrant.provenance import Provenance
 
 FORMAT = "calibrant"
-_HEADER = ("format", "version", "calibrant", "metadata")
+_HEADER = ("format", "version", "calibrant", "metadata", "provenance")
 
 _Storable = TypeVar("_Storable", bound=Storable)
 
 
-def to_document(fitted: Storable, *, metadata: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def to_document(
+    fitted: Storable, *, metadata: Mapping[str, Any] | None = None, provenance: Provenance | None = None
+) -> dict[str, Any]:
     """Return a fitted object as a document: a dict of plain data that `from_document` reads.
 
     Parameters
@@ -33,6 +36,8 @@ def to_document(fitted: Storable, *, metadata: Mapping[str, Any] | None = None) 
         Or anything else that is fitted and can be saved.
     metadata : mapping of plain data, optional
         Kept beside the object; by default, what the object was loaded with.
+    provenance : Provenance, optional
+        When it was fitted and to which rows; by default, what the object was loaded with.
 
     Raises
     ------
@@ -48,6 +53,11 @@ def to_document(fitted: Storable, *, metadata: Mapping[str, Any] | None = None) 
     kept = fitted.metadata_ if metadata is None else metadata
     if kept != {}:
         document["metadata"] = as_plain(kept, "metadata")
+    said = fitted.provenance_ if provenance is None else provenance
+    if said is not None:
+        if not isinstance(said, Provenance):
+            raise InvalidTypeError(f"provenance={show(said)} is no Provenance. Make one by Provenance.of(scores, y).")
+        document["provenance"] = said.encode()
     from_document(document)
     return document
 
@@ -83,6 +93,8 @@ def from_document(document: dict[str, Any]) -> Any:
     made = decode_fitted(DocumentField(body, version=version))
     if metadata:
         made.metadata_ = deepcopy(metadata)
+    if "provenance" in document:
+        made.keep_provenance(Provenance.decode(root.member("provenance")))
     return made
 
 

@@ -16,6 +16,7 @@ from calibrant.fitted import Storable
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
 from calibrant.persistence.limits import MAX_BYTES, check_plain, too_large
+from calibrant.provenance import Provenance
 
 AnyPath = str | os.PathLike[str]
 _Class = TypeVar("_Class", bound=Storable)
@@ -37,7 +38,13 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _WAIT = 10.0
 
 
-def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None = None) -> None:
+def save(
+    calibrator: Any,
+    path: AnyPath,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    provenance: Provenance | None = None,
+) -> None:
     """Write a fitted calibrator to a file, whole or not at all.
 
     Parameters
@@ -49,6 +56,9 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
         Either reads back bit for bit, and the same calibrator gives the same bytes.
     metadata : mapping of plain data, optional
         Kept beside the calibrator, as `metadata_` after loading; by default, what it was loaded with.
+    provenance : Provenance, optional
+        When it was fitted and to which rows, as `provenance_` after loading; by default, what it was loaded with. A fit
+        doesn't read the clock, so this is said here, by `Provenance.of`.
 
     Raises
     ------
@@ -75,7 +85,7 @@ def save(calibrator: Any, path: AnyPath, *, metadata: Mapping[str, Any] | None =
         raise InvalidInputError(
             f"path {str(target)!r} ends in {target.suffix!r}. End it in .json (readable text) or .pkl (plain data)."
         )
-    data = write(to_document(calibrator, metadata=metadata))
+    data = write(to_document(calibrator, metadata=metadata, provenance=provenance))
     if len(data) > MAX_BYTES:
         raise too_large(f"takes {len(data):,} bytes, more than the {MAX_BYTES:,} that can be read back")
     if target.exists():
@@ -94,7 +104,7 @@ def load(path: AnyPath) -> Any:
     Returns
     -------
     calibrator
-        The object that was saved; `metadata_` is what was kept beside it.
+        The object that was saved; `metadata_` is what was kept beside it, `provenance_` when it was fitted and to what.
 
     Raises
     ------
