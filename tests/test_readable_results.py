@@ -25,7 +25,7 @@ import pytest
 import calibrant as cb
 from calibrant import decisions, engines, forecasts, metrics, prior, rank_preserving
 from calibrant.errors import CalibrantError, UnknownNameError
-from calibrant.monitor import CalibrationMonitor
+from calibrant.monitor import CalibrationMonitor, DriftMonitor
 from calibrant.readable import Readable, as_text
 
 MODULES = (
@@ -104,6 +104,18 @@ def _monitor() -> CalibrationMonitor:
     return watched
 
 
+def _drift() -> DriftMonitor:
+    watched = DriftMonitor({"p": P, "city": np.where(Y, "a", "b")})
+    for day in range(3):
+        watched.update({"p": P[day * 200 :], "city": np.where(Y, "a", "b")[day * 200 :]}, name=f"day {day}")
+    return watched
+
+
+def _policy() -> Any:
+    loss = forecasts.ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
+    return forecasts.ThresholdPolicy(loss).fit(NORMAL).evaluate(NORMAL, NUMBERS)
+
+
 def _grouped_totals() -> Any:
     groups = {"region": np.arange(60) % 2, "age": np.arange(60) // 30}
     totals = {name: {0: [9.0, 9.0, 12.0], 1: [9.0, 9.0, 12.0]} for name in groups}
@@ -115,6 +127,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Score": lambda: cb.evaluate(Y, P)["brier"],
     "Scores": lambda: cb.evaluate(Y, P),
     "Provenance": lambda: cb.persistence.Provenance.of(P, Y, source="scores.parquet"),
+    "DriftMonitor": _drift,
+    "DriftWindow": lambda: _drift().windows[-1],
     "JointTest": lambda: cb.evaluate(Y, P).test,
     "Curve": lambda: cb.reliability_curve(Y, P),
     "CalibrationMetrics": lambda: cb.ProbabilityCalibrator().fit(Y, P),

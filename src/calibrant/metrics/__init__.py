@@ -50,6 +50,7 @@ from calibrant.metrics.slope_intercept import (
     calibration_slope_intercept as calibration_slope_intercept,
 )
 from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
+from calibrant.metrics.without_labels import expected_scores as expected_scores
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
@@ -128,3 +129,4 @@ from calibrant.metrics.reliability import (
 )
 from calibrant.metrics.row_figures import RowFigures as RowFigures
 from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict
+from calibrant.metrics.without_labels import ASSUMPTION as ASSUMPTION, expected_of as expected_of

@@ -1,5 +1,6 @@
 """Monitoring: the reliability of probabilities in windows of time, and a test of it that may be looked at any time."""
 
+from calibrant.monitor.drift import DriftMonitor as DriftMonitor, DriftWindow as DriftWindow
 from calibrant.monitor.martingale import CalibrationMartingale as CalibrationMartingale
 from calibrant.monitor.monitor import CalibrationMonitor as CalibrationMonitor, Window as Window
 from calibrant.monitor.page import MonitorReport as MonitorReport
