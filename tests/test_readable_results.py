@@ -111,11 +111,6 @@ def _drift() -> DriftMonitor:
     return watched
 
 
-def _policy() -> Any:
-    loss = forecasts.ThresholdLoss(0.0, ((0.0, 10.0), (2.0, 2.0)))
-    return forecasts.ThresholdPolicy(loss).fit(NORMAL).evaluate(NORMAL, NUMBERS)
-
-
 def _grouped_totals() -> Any:
     groups = {"region": np.arange(60) % 2, "age": np.arange(60) // 30}
     totals = {name: {0: [9.0, 9.0, 12.0], 1: [9.0, 9.0, 12.0]} for name in groups}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -40,6 +41,8 @@ COMMANDS = {
     "runs": "List, show, compare and export training runs.",
 }
 USAGE_ERROR, OUR_FAULT = 2, 3
+#: What is said of a number with a decimal comma.
+_WITH_COMMA = re.compile(r"('-?\d*,\d+(?:[eE][-+]?\d+)?' is not a number\.) Convert the column to floats first\.")
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
@@ -104,7 +107,8 @@ def _in_options(message: str) -> str:
     """Say in options of commands what errors say in Python."""
     from calibrant.validation import LOGIT_ADVICE
 
-    return message.replace(LOGIT_ADVICE, "fit a calibrator to them by calibrant fit --input logit")
+    message = message.replace(LOGIT_ADVICE, "fit a calibrator to them by calibrant fit --input logit")
+    return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
 
 
 class Refusal(click.ClickException):

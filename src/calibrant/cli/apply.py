@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import echo, new_command, progress
-from calibrant.cli.data import check_output, format_option, split_list
+from calibrant.cli.data import check_output, format_options, split_list
 from calibrant.phrases import count, listed
 
 if TYPE_CHECKING:
-    from calibrant.tables import MissingInput
+    from calibrant.tables import FormatLike, MissingInput
 
 
 @new_command(
     "apply",
     "calibrant apply calibrator.json new.csv -o out.csv",
-    "zcat new.csv.gz | calibrant apply calibrator.json - --score prob -o - | gzip > out.csv.gz",
+    "calibrant apply calibrator.json new.csv.gz --score prob -o out.csv.gz",
 )
 @click.argument("calibrator")
 @click.argument("file")
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     metavar="WHAT",
     help="Rows without a score: error; skip leaves them out; keep writes them with no probability.",
 )
-@format_option
+@format_options
 def command(
     calibrator: str,
     file: str,
@@ -53,7 +53,7 @@ def command(
     group: str | None,
     column: str,
     missing: MissingInput,
-    format: str | None,
+    format: FormatLike,
 ) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 

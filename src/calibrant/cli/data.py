@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from calibrant.engines import FittedColumns
     from calibrant.rows import Rows
-    from calibrant.tables import Missing, RowSource
+    from calibrant.tables import FormatLike, Missing, RowSource
     from calibrant.validation import InputKind
 
 #: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
@@ -38,9 +39,35 @@ _BYTES_PER_ROW = 50
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
 
-format_option = click.option(
-    "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(choices.FORMATS)}."
-)
+
+def format_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what FILE is, which it gets as one, `format`."""
+
+    @wraps(command)
+    def with_format(*args: Any, **options: Any) -> None:
+        from calibrant.tables import TableFormat
+
+        delimiter = options.pop("delimiter")
+        said = {"delimiter": _NAMED_DELIMITERS.get(delimiter, delimiter)}
+        said |= {name: options.pop(name) for name in ("decimal", "encoding")}
+        given = {name: value for name, value in said.items() if value is not None}
+        if given:
+            options["format"] = TableFormat(options["format"], **given)
+        command(*args, **options)
+
+    return with_options(_FORMAT_OPTIONS)(with_format)
+
+
+#: Delimiters that are hard to type.
+_NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
+_FORMAT_OPTIONS = [
+    click.option(
+        "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(choices.FORMATS)}."
+    ),
+    click.option("--delimiter", metavar="C", help="What stands between fields of CSV: ';', '|', tab.  [default: ,]"),
+    click.option("--decimal", metavar="C", help="Decimal point of CSV: , as in 0,25.  [default: .]"),
+    click.option("--encoding", metavar="NAME", help="Encoding of text: latin-1, utf-16, ...  [default: utf-8]"),
+]
 _OPTIONS = {
     "positive": [
         click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
@@ -71,7 +98,7 @@ _OPTIONS = {
 
 def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
-    options = [
+    options: list[Callable[..., Any]] = [
         click.argument("file"),
         click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
         click.option(
@@ -82,7 +109,7 @@ def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., No
             + (", or those of the calibrator]" if "calibrator" in more else "]"),
         ),
         click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
-        format_option,
+        format_options,
         click.option(
             "--classes",
             metavar="LABELS",
@@ -101,7 +128,7 @@ class Request:
     label: str = "y"
     score: tuple[str, ...] = ()
     weight: str | None = None
-    format: str | None = None
+    format: FormatLike = None
     positive: str | None = None
     classes: str | None = None
     group: str | None = None
@@ -242,12 +269,18 @@ class OpenedFile:
     @property
     def is_large(self) -> bool:
         """Whether the rows are too many to be held."""
-        path = Path(self.request.file)
-        if self.request.file == "-" or not (path.is_dir() or path.is_file()):
+        if not self._is_on_disk:
             return False
         if self.n_rows is None:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
         return self.n_rows * len(self.score) > MANY
+
+    @property
+    def _is_on_disk(self) -> bool:
+        from calibrant.tables import is_many
+
+        file = self.request.file
+        return file != "-" and (is_many(file) or Path(file).is_file())
 
     def read(
         self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None

@@ -11,7 +11,7 @@ import click
 
 from calibrant.cli import common
 from calibrant.cli.costs import COST_OPTIONS, cost_columns, read_problem, read_with_costs
-from calibrant.cli.data import FileRows, Request, called, data_options, format_option, split_list, split_names
+from calibrant.cli.data import FileRows, Request, called, data_options, format_options, split_list, split_names
 from calibrant.cli.decide_experiment import experiment_command
 from calibrant.cli.decide_forecasts import (
     FORECAST_OPTIONS,
@@ -165,7 +165,7 @@ def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tup
 )
 @click.argument("file")
 @click.option("--score", multiple=True, metavar="COLUMNS", help="Column of the scores, or one per class.  [default: p]")
-@format_option
+@format_options
 @common.with_options(COST_OPTIONS)
 @common.with_options(FORECAST_OPTIONS)
 @click.option("--calibrator", metavar="CALIBRATOR", help="What makes probabilities of the scores, or recalibrates.")
@@ -383,11 +383,12 @@ def _fit_rows(
 ) -> CalibrationRows:
     """Read the rows with outcomes that a promise is corrected by."""
     from calibrant.decisions import CalibrationRows
-    from calibrant.tables import open_rows
+    from calibrant.tables import format_of_other, open_rows
 
-    with_label = {**options, "score": tuple(names), "format": None, "cluster": None}
+    layout = format_of_other(options["fitted_to"], options["format"])
+    with_label = {**options, "score": tuple(names), "format": layout, "cluster": None}
     table, scores, _ = _unlabelled(options["fitted_to"], with_label, problem, calibrator, None)
-    source = open_rows(options["fitted_to"])
+    source = open_rows(options["fitted_to"], format=layout)
     (label,) = source.select([options["label"]])
     cluster = options["cluster"] if options["cluster"] in source.names else None
     more = source.read([label, *([] if cluster in (None, label) else [cluster])])

@@ -98,7 +98,8 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     "calibrant evaluate scores.parquet --label y --score p --max ece_debiased=0.02",
     "calibrant evaluate scores.parquet --group city",
     "calibrant evaluate scores.parquet --score old --versus new --max log_loss_difference=0",
-    "zcat scores.csv.gz | calibrant evaluate - --score 'p*' --json",
+    "calibrant evaluate 'scores/part-*.csv.gz' --score 'p*' --json",
+    "calibrant evaluate scores.csv --delimiter ';' --decimal , --encoding latin-1",
 )
 @data_options("versus", "positive", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
@@ -112,9 +113,10 @@ def command(
 ) -> None:
     """Measure how good the probabilities in FILE are, with intervals and a verdict.
 
-    FILE is Parquet, CSV or JSON lines, a folder of these, or - for standard input. Of one score column, the value is
-    the probability of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b,
-    p_c to a, b, c; where names don't say it, their order is that of the sorted classes.
+    FILE is Parquet, CSV or JSON lines, packed (.csv.gz, .csv.zst) or not, a folder of these, a pattern of their
+    names in quotes ('part-*.csv'), or - for standard input. Of one score column, the value is the probability of
+    the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to a, b, c;
+    where names don't say it, their order is that of the sorted classes.
 
     Of more than two classes a table has a row for each, those that are off first: predicted and observed share and
     the gap between them, the debiased calibration error, and the gap where the class is the most probable one.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from calibrant.forecasts import Forecast, Recalibrator
     from calibrant.numerics import FloatArray
+    from calibrant.tables import FormatLike
 
 _LEVELS = tuple(k / 20 for k in range(1, 20))
 #: Rows that are recalibrated at once.
@@ -56,7 +57,7 @@ _MOST_NAMED = 3
     metavar="NAME",
     help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )
-def apply_command(recalibrator: str, file: str, output: str, format: str | None, **options: Any) -> None:
+def apply_command(recalibrator: str, file: str, output: str, format: FormatLike, **options: Any) -> None:
     """Add what forecasts recalibrated by RECALIBRATOR say to the forecasts in FILE: quantiles, if not told otherwise.
 
     Same rows, same order, and every other column as it was. OUT may be FILE itself, and appears whole or not at all.
@@ -132,7 +133,7 @@ def _decimal(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: str | None) -> FoundColumns:
+def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: FormatLike) -> FoundColumns:
     """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
     from calibrant.tables import open_rows
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import with_options
-from calibrant.cli.data import called, format_option, split_list, split_names
+from calibrant.cli.data import called, format_options, split_list, split_names
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.phrases import listed
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calibrant.dependence import Dependence
     from calibrant.forecasts import Forecast, Outcomes
     from calibrant.numerics import FloatArray
-    from calibrant.tables import RowSource
+    from calibrant.tables import FormatLike, RowSource
 
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
@@ -40,7 +40,7 @@ DISTRIBUTION_OPTIONS = [
 
 def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options that name the columns of forecasts, and of what came of them."""
-    options = [*DISTRIBUTION_OPTIONS, format_option]
+    options: list[Callable[..., Any]] = [*DISTRIBUTION_OPTIONS, format_options]
     if outcomes:
         label = click.option(
             "--outcome", "--label", "outcome", default="y", metavar="COLUMN", help="Column of what happened."
@@ -195,7 +195,7 @@ def read_forecasts(
     *,
     outcome: str,
     weight: str | None = None,
-    format: str | None = None,
+    format: FormatLike = None,
     extra: Mapping[str, str | None] | None = None,
     **options: Any,
 ) -> ForecastRows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrant.cli.data import OpenedFile, called
@@ -122,8 +121,10 @@ def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:
     """Return the names of the files of a folder in their order, and the number of each row's file."""
     import numpy as np
 
+    from calibrant.tables import is_many
+
     source = opened.source
-    if not Path(source.name).is_dir():
+    if not is_many(source.name):
         return [source.name], np.zeros(n_rows, dtype=np.int64)
     sizes: dict[str, int] = {}
     for batch in source.scan([opened.request.label]):

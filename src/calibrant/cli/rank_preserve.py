@@ -14,7 +14,7 @@ import click
 
 from calibrant.cli import choices
 from calibrant.cli.common import echo, new_command, progress
-from calibrant.cli.data import called, check_output, format_option, split_names
+from calibrant.cli.data import called, check_output, format_options, split_names
 from calibrant.cli.margins_file import as_targets, count_labels, has_room, read_margins
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.phrases import count, listed
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant.numerics import FloatArray
     from calibrant.rank_preserving import Nearly, RankPreservingResult
+    from calibrant.tables import FormatLike
 
 _METHODS = (*choices.RANK_METHODS, "raking", "isotonic-raking")
 #: What messages of the library call things, and what the command line does.
@@ -98,7 +99,7 @@ _OPTIONS = {
 @click.option("--max-iter", type=int, default=20_000, metavar="N", help="Most iterations.")
 @click.option("--column", default="q", metavar="NAME", help="What comes before _CLASS in the new columns.")
 @click.option("--report", metavar="PAGE", help="Write a page, .html, of what moved.")
-@format_option
+@format_options
 def command(
     file: str,
     margins: tuple[str, ...],
@@ -113,7 +114,7 @@ def command(
     column: str,
     nearly: str | None,
     report: str | None,
-    format: str | None,
+    format: FormatLike,
     **options: Any,
 ) -> None:
     """Give the columns of FILE their margins, and keep the order within each.
@@ -131,15 +132,15 @@ def command(
     """
     from calibrant.numerics import row_sum
     from calibrant.rank_preserving import diagnose
-    from calibrant.tables import NewColumns, append_columns, check_numbers, open_rows
+    from calibrant.tables import NewColumns, append_columns, check_numbers, is_many, open_rows
     from calibrant.validation import as_groups, as_probabilities
 
     source = _check_source(margins, label, group)
     check_output(output, *margins)
     if file == "-":
         raise InvalidInputError("the file is read twice, which standard input can't be. Name a file.")
-    if Path(file).is_dir():
-        raise InvalidInputError(f"{file} is a folder. Pass one file of it.")
+    if is_many(file):
+        raise InvalidInputError(f"{file} names many files. Pass one of them.")
     options["nearly"] = None if nearly is None else _read_nearly(nearly)
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")

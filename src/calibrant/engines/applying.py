@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
 from calibrant.engines.fitted_columns import FittedColumns
@@ -16,9 +15,11 @@ from calibrant.tables import (
     MISSING_INPUT,
     PART_ROWS,
     Applied,
+    FormatLike,
     MissingInput,
     Progress,
     append_columns,
+    is_many,
     is_spark,
     open_spark,
 )
@@ -34,7 +35,7 @@ class _SparkOptions(TypedDict, total=False):
 
 
 class _Options(_SparkOptions, total=False):
-    format: str | None
+    format: FormatLike
     part_rows: int
     progress: Progress | None
 
@@ -52,7 +53,7 @@ def apply(
     group: str | None = None,
     column: str = "p_calibrated",
     missing: MissingInput = "error",
-    format: str | None = None,
+    format: FormatLike = None,
     table: str | None = None,
     part_rows: int = PART_ROWS,
     progress: Progress | None = None,
@@ -114,7 +115,7 @@ def apply(
     """
     check_integer("part_rows", part_rows, minimum=1)
     check_choice("missing", missing, MISSING_INPUT)
-    is_file = isinstance(source, (str, os.PathLike)) and not Path(source).is_dir()  # files of a folder name themselves
+    is_file = isinstance(source, (str, os.PathLike)) and not is_many(source)  # files of a folder name themselves
     where = os.fspath(source) if is_file else ""
     columns = FittedColumns.of(fitted, score=score, group=group, where="standard input" if where == "-" else where)
     new = columns.new_columns(column, missing)

@@ -31,7 +31,7 @@ from calibrant.quantised import QuantisedSummary
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.tables import Missing, open_rows
+from calibrant.tables import FormatLike, Missing, open_rows
 from calibrant.validation import InputKind
 
 
@@ -52,7 +52,7 @@ class _Options(TypedDict, total=False):
     level: float
     rng: int | None
     evaluated_on: str
-    format: str | None
+    format: FormatLike
     table: str | None
 
 
@@ -80,7 +80,7 @@ def evaluate(
     level: float = 0.95,
     rng: int | None = 0,
     evaluated_on: str = "given data",
-    format: str | None = None,
+    format: FormatLike = None,
     table: str | None = None,
 ) -> Scores | GroupScores:
     """Measure probabilities in any source, as `cb.evaluate` and `evaluate_groups` do in memory.

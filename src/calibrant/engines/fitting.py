@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
-from calibrant.tables import Missing, open_rows
+from calibrant.tables import FormatLike, Missing, open_rows
 from calibrant.validation import check_both_classes
 
 C = TypeVar("C", bound=Calibrator)
@@ -25,7 +25,7 @@ def fit(
     missing: Missing = "error",
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
-    format: str | None = None,
+    format: FormatLike = None,
     table: str | None = None,
 ) -> C:
     """Fit a calibrator to any source of rows, in bounded memory.

@@ -8,7 +8,7 @@ from typing import Any
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.summary import ScoreSummary
-from calibrant.tables import Missing, open_rows
+from calibrant.tables import FormatLike, Missing, open_rows
 from calibrant.validation import InputKind
 
 
@@ -24,7 +24,7 @@ def summarise(
     missing: Missing = "error",
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
-    format: str | None = None,
+    format: FormatLike = None,
     table: str | None = None,
 ) -> ScoreSummary | dict[Any, Any]:
     """Summarise the scores and labels of any source in one pass, in bounded memory.
@@ -32,10 +32,11 @@ def summarise(
     Parameters
     ----------
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
-        A Parquet, Arrow, CSV, TSV or JSON-lines file; a folder of such files; a DuckDB database; a data frame, an Arrow
-        table, or a mapping from names to columns; an Arrow record-batch reader; anything else with
-        `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`, whose partitions are
-        summarised where they are, by workers that can import calibrant; or a function that returns a new one of these.
+        A Parquet, Arrow, CSV, TSV or JSON-lines file, the text ones also packed (.csv.gz, .csv.zst); a folder of such
+        files, or a pattern of their names (`part-*.csv`); a DuckDB database; a data frame, an Arrow table, or a mapping
+        from names to columns; an Arrow record-batch reader; anything else with `__arrow_c_stream__`; a DuckDB relation;
+        a Spark data frame or a session with a `table`, whose partitions are summarised where they are, by workers that
+        can import calibrant; or a function that returns a new one of these.
     score : str or sequence of str
         The column of the scores of the positive class; or one column per class in the order of the sorted classes,
         by names or patterns such as `p*`.
@@ -53,8 +54,8 @@ def summarise(
         gathered into cells. "auto": exact where the scores fit, else cells.
     max_distinct : int
         Distinct scores that may be held, of all groups and classes together; 100 bytes each.
-    format : {"parquet", "arrow", "csv", "tsv", "jsonl"}, optional
-        What files are, whatever their names say.
+    format : {"parquet", "arrow", "csv", "tsv", "jsonl"} or calibrant.tables.TableFormat, optional
+        What files are, whatever their names say; a `TableFormat` says delimiter, decimal point and encoding too.
     table : str, optional
         Which table of a DuckDB database or a Spark session.
 

@@ -17,7 +17,7 @@ from calibrant.numerics import IntArray
 from calibrant.row_stream import joined
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.tables import RowSource
+from calibrant.tables import RowSource, is_many
 from calibrant.validation import at_first
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class HeldBatches:
 
 def file_windows(reader: RowReader | HeldBatches) -> Iterator[WindowRows]:
     """Yield a window for each file of a folder, in the order of their names."""
-    is_folder = Path(reader.source.name).is_dir()
+    is_folder = is_many(reader.source.name)
     for name, parts in groupby(reader, key=lambda batch: batch.where):
         window = _OpenWindow(Path(name).name if is_folder else name)
         for batch in parts:

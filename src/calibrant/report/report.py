@@ -25,7 +25,7 @@ from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
 from calibrant.rows import Rows
-from calibrant.tables import Missing, RowSource, open_rows
+from calibrant.tables import FormatLike, Missing, RowSource, open_rows
 from calibrant.validation import ArrayLike, check_integer, series_name
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class Report(pages.PageReport):
         missing: Missing = "error",
         pos_label: object = None,
         max_distinct: int = MAX_DISTINCT,
-        format: str | None = None,
+        format: FormatLike = None,
         table: str | None = None,
         n_bins: int = 10,
         level: float = 0.95,

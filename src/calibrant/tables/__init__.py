@@ -1,13 +1,19 @@
 """Tables of any format and size, read and written: files, folders, databases, frames, streams and Spark."""
 
 from calibrant.tables.appending import Applied as Applied
-from calibrant.tables.formats import FORMATS as FORMATS, Format as Format
 from calibrant.tables.opening import open_rows as open_rows, read_columns as read_columns
 from calibrant.tables.sources import RowSource as RowSource
+from calibrant.tables.table_format import (
+    FORMATS as FORMATS,
+    Format as Format,
+    FormatLike as FormatLike,
+    TableFormat as TableFormat,
+)
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
+from calibrant.tables.formats import format_of_other as format_of_other
 from calibrant.tables.missing import (
     MISSING as MISSING,
     SKIP_HINT as SKIP_HINT,
@@ -20,6 +26,7 @@ from calibrant.tables.missing import (
     opened_for as opened_for,
     refuse_missing as refuse_missing,
 )
+from calibrant.tables.opening import is_many as is_many
 from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
     SparkSource as SparkSource,

@@ -12,15 +12,17 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.files import held, open_target, whole_file
 from calibrant.readable import Readable
 from calibrant.tables.columnar import TableFile
-from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
-from calibrant.tables.opening import folder_files, is_database, open_rows, table_file
+from calibrant.tables.formats import SUFFIXES, FileBytes, named_suffixes, open_bytes
+from calibrant.tables.opening import is_database, is_many, many_files, one_file, open_rows, root_of, table_file
+from calibrant.tables.recoding import in_encoding, packed_for, without_packing
 from calibrant.tables.sources import explained
+from calibrant.tables.table_format import Format, FormatLike, TableFormat
 from calibrant.tables.writing import NewColumns, Progress, Written, write_tables
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def append_columns(
     *,
     columns: NewColumns,
     fingerprint: str | None = None,
-    format: str | None = None,
+    format: FormatLike = None,
     table: str | None = None,
     part_rows: int = PART_ROWS,
     progress: Progress | None = None,
@@ -72,19 +74,27 @@ def append_columns(
     """
     is_path = isinstance(source, (str, os.PathLike)) and not is_database(source)
     advance = progress or (lambda _: None)
-    if is_path and fingerprint is not None and (Path(source).is_dir() or _is_folder(target)):
+    if is_path and fingerprint is not None and (is_many(source) or _is_folder(target)):
         return _append_in_parts(source, target, columns, fingerprint, format, part_rows, advance)
-    file = open_bytes(source, format) if is_path and table is None else None
+    file = one_file(source, format) if is_path and table is None else None
     to = _target_format(target, file)
     if file is not None and to == file.format:
         with open_target(target) as out, explained(file.name):
-            done = table_file(file).append(out, columns, advance)
+            done = _append(table_file(file), out, target, columns, advance)
             return Applied(done.n_rows, n_missing=done.n_missing)
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
-    with open_target(target) as out, explained(rows.name):
+    with open_target(target) as out, explained(rows.name), packed_for(target, out) as packed:
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
-        done = write_tables(tables, out, to, columns, rows.name, advance)
+        done = write_tables(tables, packed, to, columns, rows.name, advance)
         return Applied(done.n_rows, n_missing=done.n_missing)
+
+
+def _append(
+    table: TableFile, out: BinaryIO, target: str | os.PathLike[str], columns: NewColumns, progress: Progress
+) -> Written:
+    """Write a table of a file with new columns in its own format and encoding, packed as the target's name says."""
+    with packed_for(target, out) as packed:
+        return table.append(in_encoding(packed, table.file.encoding, table.name), columns, progress)
 
 
 def _is_folder(target: str | os.PathLike[str]) -> bool:
@@ -102,12 +112,16 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
 
 def _target_format(target: str | os.PathLike[str], file: FileBytes | None) -> Format:
     """Return the format that the target's name says, or that of the source file where the name says none of its own."""
-    path = Path(target)
+    path = without_packing(target)
     if file is not None:
-        is_stream = os.fspath(target) == "-" or (path.exists() and not path.is_file())
-        if is_stream or (file.path is not None and path.suffix == file.path.suffix):
+        is_stream = os.fspath(target) == "-" or (Path(target).exists() and not Path(target).is_file())
+        if is_stream or (file.path is not None and path.suffix == without_packing(file.path).suffix):
             return file.format
     known = SUFFIXES.get(path.suffix.lower())
+    if known in ("parquet", "arrow") and path != Path(target):
+        raise InvalidInputError(
+            f"{os.fspath(target)} would be {known} packed once more, which nobody reads in parts. Name it {path.name}."
+        )
     if known is None:
         or_so = "" if file is None else ", or as the source is"
         raise InvalidInputError(
@@ -124,7 +138,7 @@ def _append_in_parts(
     target: str | os.PathLike[str],
     new: NewColumns,
     fingerprint: str,
-    format: str | None,
+    format: FormatLike,
     part_rows: int,
     progress: Progress,
 ) -> Applied:
@@ -134,23 +148,23 @@ def _append_in_parts(
     changed since; `fingerprint` says what computes the new columns. A part of a Parquet file has at least `part_rows`
     rows; a text file is one part. Where a file can't be used, the parts that are done stay.
     """
-    root, folder = Path(source), Path(target)
+    root, folder = root_of(source), Path(target)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{os.fspath(target)} is a file. Pass a folder for the parts of the result.")
-    if root.is_dir() and folder.resolve().is_relative_to(root.resolve()):
+    is_deep = Path(source).is_dir() or "**" in os.fspath(source)
+    if is_many(source) and is_deep and folder.resolve().is_relative_to(root.resolve()):
         raise InvalidInputError(
             f"the target {os.fspath(target)} lies in the source {os.fspath(source)}. Write somewhere else."
         )
-    files = folder_files(root, format) if root.is_dir() else [table_file(open_bytes(root, format))]
-    base = root if root.is_dir() else root.parent
-    by_path = {_path_below(file, base): file for file in files}
+    files = many_files(source, format) if is_many(source) else [table_file(one_file(source, format))]
+    by_path = {_path_below(file, root): file for file in files}
     for file in files:  # before the first part is written
         if file.file.format != "jsonl":  # whose columns only reading all of it tells
             new.of(file.names, file.name)
     parts = _named_parts(by_path, part_rows)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder / _HELD):  # by one run at a time
-        _check_manifest(folder, _manifest(by_path, parts, base, new, fingerprint))
+        _check_manifest(folder, _manifest(by_path, parts, root, new, fingerprint, TableFormat.of(format)))
         missing = {name: part for name, part in parts.items() if not (folder / name).exists()}
         n_rows = n_missing = 0
         for name, part in missing.items():
@@ -165,15 +179,17 @@ def _append_in_parts(
 def _check_counts(parts: dict[str, TableFile], folder: Path) -> None:
     """Check that each part has the rows that it is made of, where files say how many they have."""
     for name, part in parts.items():
-        written = table_file(open_bytes(folder / name)).n_rows
-        if None not in (part.n_rows, written) and part.n_rows != written:
+        if part.n_rows is None:
+            continue
+        written = table_file(open_bytes(folder / name, part.file.format)).n_rows
+        if part.n_rows != written:
             raise RuntimeError(f"{folder / name} has {written:,} rows of {part.n_rows:,}. Remove it, and start again.")
 
 
 def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, progress: Progress) -> Written:
     try:
         with whole_file(path) as out, explained(part.name):
-            return part.append(out, new, lambda n_rows: progress(n_before + n_rows))
+            return _append(part, out, path, new, lambda n_rows: progress(n_before + n_rows))
     except CalibrantError as error:
         raise error if part.name in str(error) else type(error)(f"{part.name}: {error}") from None
 
@@ -202,7 +218,12 @@ def _named_parts(files: dict[str, TableFile], part_rows: int) -> dict[str, Table
 
 
 def _manifest(
-    files: dict[str, TableFile], parts: dict[str, TableFile], base: Path, new: NewColumns, fingerprint: str
+    files: dict[str, TableFile],
+    parts: dict[str, TableFile],
+    base: Path,
+    new: NewColumns,
+    fingerprint: str,
+    format: TableFormat,
 ) -> dict[str, Any]:
     stats = {path: (base / path).stat() for path in files}
     return {
@@ -210,6 +231,7 @@ def _manifest(
         "inputs": list(new.inputs),
         "outputs": list(new.outputs),
         "missing": new.missing,
+        "text": format.of_text or None,
         "files": [{"file": path, "bytes": at.st_size, "modified_ns": at.st_mtime_ns} for path, at in stats.items()],
         "parts": [
             {
@@ -241,6 +263,7 @@ def _check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         ("inputs", "from other input columns"),
         ("outputs", "with other new columns"),
         ("missing", "with another choice for missing values"),
+        ("text", "of text read in another way"),
         ("files", "of another source, or one that has changed since"),
         ("parts", "of another size"),
     ):

@@ -29,7 +29,7 @@ class TableFile(RowSource):
     def __init__(self, file: FileBytes) -> None:
         self.file, self.name = file, file.name
         self.is_repeatable = file.stream is None
-        self.n_bytes = 0 if file.path is None else file.path.stat().st_size
+        self.n_bytes = file.n_bytes
 
     @cached_property
     def names(self) -> tuple[str, ...]:

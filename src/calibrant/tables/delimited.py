@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,8 +14,10 @@ import numpy as np
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables.columnar import TableFile
-from calibrant.tables.formats import DELIMITERS, FileBytes
+from calibrant.tables.formats import FileBytes
+from calibrant.tables.recoding import not_text
 from calibrant.tables.sources import explained, select_columns
+from calibrant.tables.table_format import UTF8
 from calibrant.tables.text import TextChunk, text_chunks
 from calibrant.tables.writing import NewColumns, Progress, Written
 
@@ -31,7 +33,7 @@ class DelimitedFile(TableFile):
 
     def __init__(self, file: FileBytes) -> None:
         super().__init__(file)
-        self.delimiter = DELIMITERS[file.format]
+        self.delimiter, self.decimal = file.delimiter, file.decimal
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -52,7 +54,7 @@ class DelimitedFile(TableFile):
         for chunk in chunks:
             table = self._parse(chunk, names, new.inputs, n_rows)
             values = new.values(table, n_rows)
-            out.write(_with_fields(chunk.records(), _fields(values, self.delimiter, new)))
+            out.write(_with_fields(chunk.records(), self._fields(values, new)))
             written = written.with_rows(values, new.missing)
             n_rows += table.num_rows
             progress(n_rows)
@@ -115,30 +117,44 @@ class DelimitedFile(TableFile):
 
     def _read_csv(self, text: pa.NativeFile, options: pc.ReadOptions, columns: list[str]) -> pa.Table:
         """Let Arrow read columns: an empty or `NA` field is missing, a quoted one is not."""
+        import pyarrow as pa
         import pyarrow.csv as pc
 
         parsing = pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         conversion = pc.ConvertOptions(
-            include_columns=columns, strings_can_be_null=True, quoted_strings_can_be_null=False
+            include_columns=columns,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            decimal_point=self.decimal,
         )
-        return pc.read_csv(text, options, parsing, conversion)
+        table = pc.read_csv(text, options, parsing, conversion)
+        if any(pa.types.is_binary(field.type) for field in table.schema):
+            raise not_text(self.name, UTF8, "some values are other bytes")
+        return table
 
+    def _fields(self, values: FloatArray, new: NewColumns) -> list[bytes | None]:
+        """Return what follows each row: each new value with a delimiter before it; None where the row is left out."""
+        delimiter = self.delimiter
+        fields: list[bytes | None]
+        if new.texts:
+            texts = [_quoted(text, delimiter).encode() for text in new.texts]
+            codes = np.nan_to_num(values).astype(np.int64).tolist()
+            fields = [b"".join(delimiter.encode() + texts[code] for code in row) for row in codes]
+        else:
+            rows = map(delimiter.join, zip(*(map(self._number, column) for column in values.T.tolist()), strict=True))
+            fields = [*(delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")]
+        if new.missing != "error":
+            without = None if new.missing == "skip" else (delimiter * values.shape[1]).encode()
+            for i in np.flatnonzero(np.isnan(values[:, 0])):
+                fields[i] = without
+        return fields
 
-def _fields(values: FloatArray, delimiter: str, new: NewColumns) -> list[bytes | None]:
-    """Return the text behind each row: each new value with a delimiter before it; None where the row is left out."""
-    fields: list[bytes | None]
-    if new.texts:
-        texts = [_quoted(text, delimiter).encode() for text in new.texts]
-        codes = np.nan_to_num(values).astype(np.int64).tolist()
-        fields = [b"".join(delimiter.encode() + texts[code] for code in row) for row in codes]
-    else:
-        rows = map(delimiter.join, zip(*(map(repr, column) for column in values.T.tolist()), strict=True))
-        fields = [*(delimiter + f"\n{delimiter}".join(rows)).encode().split(b"\n")]
-    if new.missing != "error":
-        without = None if new.missing == "skip" else (delimiter * values.shape[1]).encode()
-        for i in np.flatnonzero(np.isnan(values[:, 0])):
-            fields[i] = without
-    return fields
+    @property
+    def _number(self) -> Callable[[float], str]:
+        """What writes a number with the decimal point of the file."""
+        if self.decimal == ".":
+            return repr
+        return lambda value: _quoted(repr(value).replace(".", self.decimal), self.delimiter)
 
 
 def _with_fields(records: list[bytes], fields: Sequence[bytes | None]) -> bytes:

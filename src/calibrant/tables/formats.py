@@ -6,16 +6,27 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, BinaryIO
 
-from calibrant.errors import InvalidInputError, did_you_mean, unknown_name
+from calibrant.errors import InvalidInputError, did_you_mean
+from calibrant.tables.delimiters import found_delimiter
+from calibrant.tables.recoding import (
+    PACKED,
+    as_stream,
+    as_utf8,
+    beginning_as_utf8,
+    encoding_of,
+    packed_as,
+    unpacked,
+    without_packing,
+)
+from calibrant.tables.table_format import DELIMITERS, FORMATS, UTF8, Format, FormatLike, TableFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Format: TypeAlias = Literal["parquet", "arrow", "csv", "tsv", "jsonl"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -27,72 +38,83 @@ SUFFIXES: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
-DELIMITERS = {"csv": ",", "tsv": "\t"}
 BOM = b"\xef\xbb\xbf"
 CHUNK_BYTES = 1 << 22
+#: Bytes of a file's beginning that are looked at, and of them those that are kept.
+_HEAD_BYTES, _KEPT_BYTES = 1 << 16, 64
+#: Bytes that text takes once it is unpacked, for each that it has on the disk: what floats in CSV come to.
+_UNPACKED_BYTES = 3
 #: First bytes of the formats that have their own.
 _MAGIC: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 #: First bytes of what is often taken for a table of text, and what to do about it.
 _FOREIGN = {
-    b"\x1f\x8b": "is compressed by gzip. Unpack it first: gunzip -c FILE.csv.gz | calibrant ... -",
-    b"\x28\xb5\x2f\xfd": "is compressed by Zstandard. Unpack it first: zstd -dc FILE.csv.zst | calibrant ... -",
     b"PK\x03\x04": "is a ZIP archive or an Excel workbook. Save the sheet as CSV first.",
-    b"\xff\xfe": "is UTF-16 text. Save it as UTF-8 first.",
-    b"\xfe\xff": "is UTF-16 text. Save it as UTF-8 first.",
     b"[": "holds one JSON array. Write one object per line: jq -c '.[]' FILE.json",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """Bytes of a table: of the file `path`, or `head` and what comes behind it from a `stream` that is read once."""
+    """Bytes of a table: of the file `path`, or `head` and what comes behind it from a `stream` that is read once.
+
+    Those of a stream are unpacked and UTF-8 already; `packing` and `encoding` say how those of a path become so.
+    `said` is how a caller could have said what was found in the text and was not said.
+    """
 
     name: str
     format: Format
     path: Path | None = None
     head: bytes = b""
     stream: BinaryIO | None = None
+    packing: str | None = None
+    encoding: str = UTF8
+    delimiter: str = ","
+    decimal: str = "."
+    said: str = ""
 
     @property
     def bom(self) -> bytes:
-        """The byte-order mark that the text begins with, or nothing."""
+        """The byte-order mark that the text begins with, in UTF-8, or nothing."""
         return BOM if self.head.startswith(BOM) else b""
 
+    @property
+    def n_bytes(self) -> int:
+        """About how many bytes of a file there are to read; none of a stream."""
+        n_stored = 0 if self.path is None else self.path.stat().st_size
+        return n_stored if self.packing is None else n_stored * _UNPACKED_BYTES
+
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes, a few megabytes at a time."""
+        """Yield the bytes, a few megabytes at a time: unpacked, and text as UTF-8."""
         if self.path is not None:
             with self.path.open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    yield chunk
+                yield from _decoded(file, self.packing, self.encoding, self.name)
             return
         for start in range(0, len(self.head), CHUNK_BYTES):
             yield self.head[start : start + CHUNK_BYTES]
         if self.stream is not None:
-            while chunk := self.stream.read(CHUNK_BYTES):
-                yield chunk
-            if self.stream is not sys.stdin.buffer:
-                self.stream.close()
+            yield from _read_chunks(self.stream)
 
     def materialised(self) -> FileBytes:
         """Return the same bytes so that they can be read more than once: a stream is read into memory."""
         return self if self.stream is None else replace(self, head=b"".join(self.chunks()), stream=None)
 
     def open_arrow(self) -> pa.NativeFile:
-        """Open the bytes for Arrow, with seeking."""
+        """Open the bytes for Arrow, with seeking where they are those of a file; or the text, as UTF-8."""
         import pyarrow as pa
 
-        if self.path is not None:
+        if self.path is None:
+            return pa.BufferReader(self.materialised().head)
+        if self.packing is None and self.encoding == UTF8:
             return pa.OSFile(os.fsencode(self.path))
-        return pa.BufferReader(self.materialised().head)
+        return pa.PythonFile(as_stream(self.chunks()), "r")
 
 
-def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileBytes:
+def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileBytes:
     """Find out what a file is, from its name and first bytes; `-` is standard input."""
-    if format is not None and format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
+    asked = TableFormat.of(format)
     name = os.fspath(path)
     if name == "-":
-        return _from_stream("standard input", sys.stdin.buffer, format)
+        return _from_stream("standard input", sys.stdin.buffer, asked)
     file = Path(path)
     if file.is_dir():
         raise InvalidInputError(f"{name} is a folder. Pass one file of it.")
@@ -102,16 +124,76 @@ def open_bytes(path: str | os.PathLike[str], format: str | None = None) -> FileB
     if file.is_block_device() or file.is_char_device():
         raise InvalidInputError(f"{name} is a device. Pass a file, or - for standard input.")
     if not file.is_file():
-        return _from_stream(name, file.open("rb"), format)
+        return _from_stream(name, file.open("rb"), asked)
+    stated = asked.name or SUFFIXES.get(without_packing(file).suffix.lower())
     with file.open("rb") as opened:
-        head = opened.read(64)
-    known = _known_format(name, head, format or SUFFIXES.get(file.suffix.lower()))
+        raw = opened.read(_HEAD_BYTES)
+        opened.seek(0)
+        packing = packed_as(raw)
+        if file.suffix.lower() in PACKED and packing is None and raw:
+            raise InvalidInputError(f"{name} is not packed as its suffix says. Take {file.suffix} off its name.")
+        head = raw if packing is None else _first_bytes(unpacked(opened, packing), name)
+    encoding = encoding_of(head, asked.encoding)
+    is_whole = len(head) < _HEAD_BYTES
+    head = head if encoding == UTF8 else beginning_as_utf8(head, encoding, name)
+    known = _known_format(name, head, stated or (None if asked.delimiter is None else "csv"))
     if known is None:
         raise InvalidInputError(
             f"the name of {name} doesn't say what it holds. Name it {named_suffixes()}, or say its format "
             f"with --format (format= in Python): {', '.join(FORMATS)}."
         )
-    return FileBytes(name, known, file, head)
+    if packing is not None and known in _MAGIC:
+        raise InvalidInputError(
+            f"{name} is {known.capitalize()} packed by {packing}, which is not read in parts. Unpack it first."
+        )
+    found = FileBytes(name, known, file, head[:_KEPT_BYTES], None, packing, encoding)
+    return _laid_out(found, asked, head, is_whole=is_whole)
+
+
+def _laid_out(file: FileBytes, asked: TableFormat, head: bytes, *, is_whole: bool) -> FileBytes:
+    """Return a file with its delimiter and decimal point; refuse what was said of text that it doesn't have."""
+    said = asked.of_text
+    if (file.format in _MAGIC and said) or (file.format == "jsonl" and {"delimiter", "decimal"} & said.keys()):
+        option = next(name for name in said if file.format in _MAGIC or name != "encoding")
+        raise InvalidInputError(
+            f"--{option} ({option}= in Python) is for {'text' if file.format in _MAGIC else 'CSV'}, and {file.name} is "
+            f"{file.format}. Leave it out."
+        )
+    if file.format not in DELIMITERS:
+        return file
+    if asked.delimiter is not None:
+        return replace(file, delimiter=asked.delimiter, decimal=asked.decimal)
+    found = found_delimiter(head, is_whole=is_whole) if file.format == "csv" else None
+    shown = "tab" if found == "\t" else repr(found)
+    said_so = "" if found is None else f"--delimiter {shown} (TableFormat(delimiter={found!r}) in Python)"
+    return replace(file, delimiter=found or DELIMITERS[file.format], decimal=asked.decimal, said=said_so)
+
+
+def _decoded(file: BinaryIO, packing: str | None, encoding: str, name: str) -> Iterator[bytes]:
+    plain = file if packing is None else unpacked(file, packing)
+    chunks = _read_chunks(plain)
+    return chunks if encoding == UTF8 else as_utf8(chunks, encoding, name)
+
+
+def _read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+    if file is not sys.stdin.buffer:
+        file.close()
+
+
+def _first_bytes(file: BinaryIO, name: str) -> bytes:
+    """Read the first bytes of what is packed."""
+    try:
+        return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise InvalidInputError(f"{name} can't be unpacked: {error!s:.200}") from None
+
+
+def format_of_other(path: str | os.PathLike[str], format: FormatLike) -> TableFormat | None:
+    """Return what was said of the text of one file, for another one; nothing where its name says that it's no CSV."""
+    known = SUFFIXES.get(without_packing(path).suffix.lower(), "csv")
+    return replace(TableFormat.of(format), name=None) if known in DELIMITERS else None
 
 
 def named_suffixes() -> str:
@@ -119,17 +201,34 @@ def named_suffixes() -> str:
     return ", ".join(sorted(SUFFIXES))
 
 
-def _from_stream(name: str, stream: BinaryIO, format: str | None) -> FileBytes:
+def _from_stream(name: str, stream: BinaryIO, asked: TableFormat) -> FileBytes:
+    head, is_whole = _read_head(stream)
+    if packing := packed_as(head):
+        stream = unpacked(as_stream(chain([head], _read_chunks(stream))), packing)
+        try:
+            head, is_whole = _read_head(stream)
+        except OSError as error:
+            raise InvalidInputError(f"{name} can't be unpacked: {error!s:.200}") from None
+    encoding = encoding_of(head, asked.encoding)
+    if encoding != UTF8:
+        stream = as_stream(as_utf8(chain([head], _read_chunks(stream)), encoding, name))
+        head, is_whole = _read_head(stream)
+    known = _known_format(name, head, asked.name or (None if asked.delimiter is None else "csv"))
+    if known is None:
+        known = "jsonl" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
+    found = FileBytes(name, known, None, head, stream, encoding=encoding)
+    return _laid_out(found, asked, head, is_whole=is_whole)
+
+
+def _read_head(stream: BinaryIO) -> tuple[bytes, bool]:
+    """Return the first bytes of a stream that are not all blank, and whether they are all of it."""
     head = b""
     while not head.removeprefix(BOM).lstrip() or len(head) < max(map(len, _MAGIC.values())):
         read = stream.read(1 << 12)
         if not read:
-            break
+            return head, True
         head += read
-    known = _known_format(name, head, format)
-    if known is None:
-        known = "jsonl" if head.removeprefix(BOM).lstrip().startswith(b"{") else "csv"
-    return FileBytes(name, known, None, head, stream)
+    return head, False
 
 
 def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
@@ -146,6 +245,11 @@ def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
     for magic, what in _FOREIGN.items():
         if head.startswith(magic) and (magic != b"[" or stated in (None, "jsonl")):
             raise InvalidInputError(f"{name} {what}")
+    if b"\0" in head.partition(b"\n")[0] and stated not in _MAGIC:
+        raise InvalidInputError(
+            f"{name} holds zero bytes, which text in UTF-8 doesn't. Name its encoding with --encoding, such as utf-16 "
+            "(TableFormat(encoding=) in Python)."
+        )
     found = next((known for known in FORMATS if known == stated), None)
     if found in _MAGIC:
         raise InvalidInputError(f"{name} is not {found.capitalize()}: it doesn't start with {_MAGIC[found]!r}.")

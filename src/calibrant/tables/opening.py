@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -9,13 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name
+from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name, warn
+from calibrant.phrases import count
 from calibrant.tables.columnar import ArrowFile, ParquetFile, TableFile
 from calibrant.tables.delimited import DelimitedFile
-from calibrant.tables.formats import SUFFIXES, FileBytes, Format, named_suffixes, open_bytes
+from calibrant.tables.formats import SUFFIXES, FileBytes, named_suffixes, open_bytes
 from calibrant.tables.json_lines import JsonLinesFile
+from calibrant.tables.recoding import without_packing
 from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, plain_table
 from calibrant.tables.spark import is_spark, open_spark
+from calibrant.tables.table_format import Format, FormatLike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +37,7 @@ _DATABASE_SUFFIXES = (".duckdb", ".ddb")
 _DATABASE_MAGIC = b"DUCK"
 
 
-def open_rows(source: Any, *, format: str | None = None, table: str | None = None) -> RowSource:
+def open_rows(source: Any, *, format: FormatLike = None, table: str | None = None) -> RowSource:
     """Open any source of rows for reading.
 
     Parameters
@@ -41,6 +45,11 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
     source, format, table
         As in `cb.engines.summarise`. A file is known by its suffix; `-` is standard input, whose format is told by its
         first bytes. A record-batch reader can be read once. Of a DuckDB database, the only table is the default.
+
+    Warns
+    -----
+    DataWarning
+        If the delimiter of a text table was found in its first lines.
 
     Raises
     ------
@@ -59,7 +68,7 @@ def open_rows(source: Any, *, format: str | None = None, table: str | None = Non
 
 
 def read_columns(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, format: str | None = None
+    path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, format: FormatLike = None
 ) -> pa.Table:
     """Read the named columns of a table in a file, all by default, as an Arrow table: `open_rows` and `read` in one."""
     return open_rows(path, format=format).read(columns)
@@ -70,43 +79,83 @@ def table_file(file: FileBytes) -> TableFile:
     return _KINDS[file.format](file)
 
 
-def folder_files(path: str | os.PathLike[str], format: str | None = None) -> list[TableFile]:
-    """Return the tables in a folder and the folders in it, which must be of one format, in the order of their paths.
+def is_many(path: str | os.PathLike[str]) -> bool:
+    """Say whether a path names a folder of files, or is a pattern of their names such as `part-*.csv`."""
+    return Path(path).is_dir() or _is_pattern(path)
 
-    Names that begin with a dot or an underscore, which writers use for their own notes, are passed over; so are files
-    of no known suffix, unless `format` says what they are.
+
+def root_of(path: str | os.PathLike[str]) -> Path:
+    """Return the folder below which the files lie that a path names: a folder, a pattern, or one file."""
+    if Path(path).is_dir():
+        return Path(path)
+    parts = Path(path).parent.parts
+    plain = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
+    return Path(*parts[:plain])
+
+
+def many_files(path: str | os.PathLike[str], format: FormatLike = None) -> list[TableFile]:
+    """Return the tables that a folder or a pattern names, which must be of one format, in the order of their paths.
+
+    Those of a folder are all in it and in the folders in it. Names that begin with a dot or an underscore, which
+    writers use for their own notes, are passed over; so are files of no known suffix, unless `format` says what they
+    are.
     """
-    folder = Path(path)
+    name, root = os.fspath(path), root_of(path)
+    paths = root.glob(os.path.relpath(name, root) if _is_pattern(path) else "**/*")
     found = [
         file
-        for file in sorted(folder.rglob("*"))
+        for file in sorted(paths)
         if file.is_file()
-        and not any(part[0] in "._" for part in file.relative_to(folder).parts)
-        and (format is not None or file.suffix.lower() in SUFFIXES)
+        and not any(part[0] in "._" for part in file.relative_to(root).parts)
+        and (format is not None or without_packing(file).suffix.lower() in SUFFIXES)
     ]
+    if not found and _is_pattern(path):
+        raise InvalidInputError(f"no file matches {name}. Tables must be named {named_suffixes()}.")
     if not found:
-        raise InvalidInputError(
-            f"the folder {os.fspath(path)} holds no table. Its files must be named {named_suffixes()}."
-        )
+        raise InvalidInputError(f"the folder {name} holds no table. Its files must be named {named_suffixes()}.")
     files = [open_bytes(file, format) for file in found]
     other = next((file for file in files if file.format != files[0].format), None)
     if other is not None:
         raise InvalidInputError(
-            f"the folder {os.fspath(path)} mixes formats: {files[0].name} is {files[0].format}, {other.name} is "
-            f"{other.format}. Keep one format in a folder."
+            f"{'the pattern' if _is_pattern(path) else 'the folder'} {name} mixes formats: {files[0].name} is "
+            f"{files[0].format}, {other.name} is {other.format}. Keep one format in a folder."
         )
+    _say_delimiter(files)
     return [table_file(file) for file in files]
 
 
-def _open_path(path: str | os.PathLike[str], format: str | None, table: str | None) -> RowSource:
+def one_file(path: str | os.PathLike[str], format: FormatLike = None) -> FileBytes:
+    """Return the bytes of one file or stream; what was found in the text and nobody said is said."""
+    file = open_bytes(path, format)
+    _say_delimiter([file])
+    return file
+
+
+def _is_pattern(path: str | os.PathLike[str]) -> bool:
+    return glob.has_magic(os.fspath(path)) and not Path(path).exists()
+
+
+def _say_delimiter(files: Sequence[FileBytes]) -> None:
+    """Warn of a delimiter that was found in the first lines of files."""
+    found = [file for file in files if file.said]
+    if found:
+        others = f" and {count(len(found) - 1, 'other file')}" if len(found) > 1 else ""
+        warn(
+            f"{found[0].name}{others}: read with the delimiter {found[0].delimiter!r}, as the header has no comma. To "
+            f"say so: {found[0].said}.",
+            DataWarning,
+        )
+
+
+def _open_path(path: str | os.PathLike[str], format: FormatLike, table: str | None) -> RowSource:
     name = os.fspath(path)
-    if Path(path).is_dir():
-        return FolderSource(name, folder_files(path, format), Path(path))
+    if is_many(path):
+        return FolderSource(name, many_files(path, format), root_of(path))
     if is_database(path):
         return open_database(path, table)
     if table is not None:
         raise InvalidInputError(f"table={table!r} is for a DuckDB database, and {name} is none. Leave it out.")
-    return table_file(open_bytes(path, format).materialised())
+    return table_file(one_file(path, format).materialised())
 
 
 def _open_object(source: Any) -> RowSource:

@@ -21,6 +21,7 @@ from calibrant.errors import (
     did_you_mean,
 )
 from calibrant.phrases import quoted
+from calibrant.tables.recoding import not_text
 from calibrant.validation import as_scores
 
 if TYPE_CHECKING:
@@ -216,8 +217,10 @@ def select_columns(wanted: Sequence[str], names: Sequence[str], where: str) -> l
 
 def _listed(names: Sequence[str]) -> str:
     shown = quoted(names, most=_MOST_LISTED)
-    if len(names) == 1 and (odd := next((c for c in ";\t|" if c in names[0]), None)):
-        return f"Its one column is {shown}: is {odd!r} the delimiter? A file of tabs is format tsv; save others as CSV."
+    if odd := next((c for c in ";\t|" if any(c in name for name in names)), None):
+        option = "tab" if odd == "\t" else repr(odd)
+        what = "Its one column is" if len(names) == 1 else "Its columns are:"
+        return f"{what} {shown}. If {odd!r} is the delimiter: --delimiter {option} (TableFormat(delimiter=) in Python)."
     return f"Its columns are: {shown}."
 
 
@@ -246,7 +249,7 @@ def explained(name: str, *, first_record: int = 1) -> Iterator[None]:
     except CalibrantError:
         raise
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{name} is not UTF-8 text ({error}). Save it as UTF-8 first.") from None
+        raise not_text(name, error.encoding, f"{error.reason} near byte {error.start:,}") from None
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

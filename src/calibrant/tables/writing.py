@@ -14,9 +14,9 @@ import numpy as np
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.numerics import FloatArray
-from calibrant.tables.formats import DELIMITERS, Format
 from calibrant.tables.missing import missing_rows
 from calibrant.tables.sources import BATCH_ROWS, plain_table, select_columns
+from calibrant.tables.table_format import DELIMITERS, Format
 
 if TYPE_CHECKING:
     import pyarrow as pa
