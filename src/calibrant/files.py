@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import stat
 import sys
@@ -30,6 +31,28 @@ _KINDS = {
 _BINARY = getattr(os, "O_BINARY", 0)
 #: Seconds in which another process may be about to take or give back a new file, and between two looks.
 _MOMENT, _LOOK = 0.2, 0.02
+
+
+def remote_scheme(path: str | os.PathLike[str]) -> str | None:
+    """Return the scheme of the address of a file on another computer, such as s3; None of a path on this one."""
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", os.fspath(path))
+    return None if found is None else found[1].lower()
+
+
+def refuse_remote(path: str | os.PathLike[str]) -> None:
+    """Refuse to write to another computer.
+
+    Raises
+    ------
+    InvalidInputError
+        If the path is an address.
+    """
+    if scheme := remote_scheme(path):
+        copy = "aws s3 cp FILE s3://..." if scheme == "s3" else "by what your server offers"
+        raise InvalidInputError(
+            f"can't write {os.fspath(path).partition('?')[0]}: files are written to this computer only. Write to one, "
+            f"and copy it: {copy}."
+        )
 
 
 def special_kind(mode: int) -> str:
@@ -87,6 +110,7 @@ def open_target(path: str | os.PathLike[str], *, private: bool = False, wait: fl
     OSError
         If it can't be written; the error names the path.
     """
+    refuse_remote(path)
     if os.fspath(path) == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -269,18 +269,18 @@ class OpenedFile:
     @property
     def is_large(self) -> bool:
         """Whether the rows are too many to be held."""
-        if not self._is_on_disk:
+        if not self._is_stored:
             return False
         if self.n_rows is None:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
         return self.n_rows * len(self.score) > MANY
 
     @property
-    def _is_on_disk(self) -> bool:
-        from calibrant.tables import is_many
+    def _is_stored(self) -> bool:
+        from calibrant.tables import is_many, is_remote
 
         file = self.request.file
-        return file != "-" and (is_many(file) or Path(file).is_file())
+        return file != "-" and (is_remote(file) or is_many(file) or Path(file).is_file())
 
     def read(
         self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None

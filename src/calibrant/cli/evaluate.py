@@ -113,13 +113,10 @@ def command(
 ) -> None:
     """Measure how good the probabilities in FILE are, with intervals and a verdict.
 
-    FILE is Parquet, CSV or JSON lines, packed (.csv.gz, .csv.zst) or not, a folder of these, a pattern of their
-    names in quotes ('part-*.csv'), or - for standard input. Of one score column, the value is the probability of
-    the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b, p_c to a, b, c;
-    where names don't say it, their order is that of the sorted classes.
-
-    Of more than two classes a table has a row for each, those that are off first: predicted and observed share and
-    the gap between them, the debiased calibration error, and the gap where the class is the most probable one.
+    FILE is Parquet, CSV or JSON lines, packed (.csv.gz, .csv.zst) or not; a folder of these, or a pattern of names in
+    quotes ('part-*.csv'); an address, s3:// or https://; or - for standard input. Of one score column, the value is
+    the probability of the larger of two labels. Several score columns are matched to the classes by name, as p_a, p_b,
+    p_c to a, b, c; where names don't say it, their order is that of the sorted classes.
 
     --group adds a table with a row for each group, the one that is surely off by most first. Its intervals are
     corrected for the number of groups.

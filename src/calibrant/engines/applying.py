@@ -21,6 +21,7 @@ from calibrant.tables import (
     append_columns,
     is_many,
     is_spark,
+    name_of,
     open_spark,
 )
 from calibrant.validation import check_choice, check_integer
@@ -116,7 +117,7 @@ def apply(
     check_integer("part_rows", part_rows, minimum=1)
     check_choice("missing", missing, MISSING_INPUT)
     is_file = isinstance(source, (str, os.PathLike)) and not is_many(source)  # files of a folder name themselves
-    where = os.fspath(source) if is_file else ""
+    where = name_of(os.fspath(source)) if is_file else ""
     columns = FittedColumns.of(fitted, score=score, group=group, where="standard input" if where == "-" else where)
     new = columns.new_columns(column, missing)
     if is_spark(source):

@@ -33,10 +33,11 @@ def summarise(
     ----------
     source : path-like, frame, mapping of columns, Arrow stream, DuckDB relation, Spark data frame, or callable
         A Parquet, Arrow, CSV, TSV or JSON-lines file, the text ones also packed (.csv.gz, .csv.zst); a folder of such
-        files, or a pattern of their names (`part-*.csv`); a DuckDB database; a data frame, an Arrow table, or a mapping
-        from names to columns; an Arrow record-batch reader; anything else with `__arrow_c_stream__`; a DuckDB relation;
-        a Spark data frame or a session with a `table`, whose partitions are summarised where they are, by workers that
-        can import calibrant; or a function that returns a new one of these.
+        files, or a pattern of their names (`part-*.csv`); an address of these, `s3://` or `https://`; a DuckDB
+        database; a data frame, an Arrow table, or a mapping from names to columns; an Arrow record-batch reader;
+        anything else with `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`,
+        whose partitions are summarised where they are, by workers that can import calibrant; or a function that returns
+        a new one of these.
     score : str or sequence of str
         The column of the scores of the positive class; or one column per class in the order of the sorted classes,
         by names or patterns such as `p*`.

@@ -13,6 +13,7 @@ from calibrant.tables.table_format import (
 # isort: split
 # For other folders of calibrant; no part of the public API.
 from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
+from calibrant.tables.finding import is_many as is_many
 from calibrant.tables.formats import format_of_other as format_of_other
 from calibrant.tables.missing import (
     MISSING as MISSING,
@@ -26,7 +27,7 @@ from calibrant.tables.missing import (
     opened_for as opened_for,
     refuse_missing as refuse_missing,
 )
-from calibrant.tables.opening import is_many as is_many
+from calibrant.tables.remote import is_remote as is_remote, name_of as name_of
 from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
     SparkSource as SparkSource,

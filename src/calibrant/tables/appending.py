@@ -11,16 +11,18 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from calibrant.errors import CalibrantError, InvalidInputError
-from calibrant.files import held, open_target, whole_file
+from calibrant.files import held, open_target, refuse_remote, whole_file
 from calibrant.readable import Readable
 from calibrant.tables.columnar import TableFile
+from calibrant.tables.finding import is_many, is_pattern, root_of
 from calibrant.tables.formats import SUFFIXES, FileBytes, named_suffixes, open_bytes
-from calibrant.tables.opening import is_database, is_many, many_files, one_file, open_rows, root_of, table_file
+from calibrant.tables.opening import is_database, many_files, one_file, open_rows, table_file
 from calibrant.tables.recoding import in_encoding, packed_for, without_packing
+from calibrant.tables.remote import is_remote
 from calibrant.tables.sources import explained
 from calibrant.tables.table_format import Format, FormatLike, TableFormat
 from calibrant.tables.writing import NewColumns, Progress, Written, write_tables
@@ -72,6 +74,7 @@ def append_columns(
     their Arrow types, and a text source is read into memory. Numbers are written in the shortest form that reads back
     as the same float64.
     """
+    refuse_remote(target)
     is_path = isinstance(source, (str, os.PathLike)) and not is_database(source)
     advance = progress or (lambda _: None)
     if is_path and fingerprint is not None and (is_many(source) or _is_folder(target)):
@@ -115,7 +118,7 @@ def _target_format(target: str | os.PathLike[str], file: FileBytes | None) -> Fo
     path = without_packing(target)
     if file is not None:
         is_stream = os.fspath(target) == "-" or (Path(target).exists() and not Path(target).is_file())
-        if is_stream or (file.path is not None and path.suffix == without_packing(file.path).suffix):
+        if is_stream or (file.place is not None and path.suffix == without_packing(file.place).suffix):
             return file.format
     known = SUFFIXES.get(path.suffix.lower())
     if known in ("parquet", "arrow") and path != Path(target):
@@ -151,8 +154,8 @@ def _append_in_parts(
     root, folder = root_of(source), Path(target)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{os.fspath(target)} is a file. Pass a folder for the parts of the result.")
-    is_deep = Path(source).is_dir() or "**" in os.fspath(source)
-    if is_many(source) and is_deep and folder.resolve().is_relative_to(root.resolve()):
+    is_deep = Path(source).is_dir() or (is_pattern(source) and "**" in os.fspath(source))
+    if not is_remote(source) and is_deep and folder.resolve().is_relative_to(Path(root).resolve()):
         raise InvalidInputError(
             f"the target {os.fspath(target)} lies in the source {os.fspath(source)}. Write somewhere else."
         )
@@ -194,10 +197,10 @@ def _write_part(part: TableFile, path: Path, new: NewColumns, n_before: int, pro
         raise error if part.name in str(error) else type(error)(f"{part.name}: {error}") from None
 
 
-def _path_below(file: TableFile, base: Path) -> str:
-    if file.file.path is None:
+def _path_below(file: TableFile, base: PurePath) -> str:
+    if file.file.place is None:
         raise InvalidInputError(f"{file.name} is a stream, which can't be written in parts. Pass a file or a folder.")
-    return file.file.path.relative_to(base).as_posix()
+    return file.file.place.relative_to(base).as_posix()
 
 
 def _named_parts(files: dict[str, TableFile], part_rows: int) -> dict[str, TableFile]:
@@ -220,19 +223,18 @@ def _named_parts(files: dict[str, TableFile], part_rows: int) -> dict[str, Table
 def _manifest(
     files: dict[str, TableFile],
     parts: dict[str, TableFile],
-    base: Path,
+    base: PurePath,
     new: NewColumns,
     fingerprint: str,
     format: TableFormat,
 ) -> dict[str, Any]:
-    stats = {path: (base / path).stat() for path in files}
     return {
         "fingerprint": fingerprint,
         "inputs": list(new.inputs),
         "outputs": list(new.outputs),
         "missing": new.missing,
         "text": format.of_text or None,
-        "files": [{"file": path, "bytes": at.st_size, "modified_ns": at.st_mtime_ns} for path, at in stats.items()],
+        "files": [{"file": path, **file.file.state()} for path, file in files.items()],
         "parts": [
             {
                 "part": name,

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from calibrant.errors import InvalidInputError, did_you_mean
 from calibrant.tables.delimiters import found_delimiter
@@ -22,6 +22,7 @@ from calibrant.tables.recoding import (
     unpacked,
     without_packing,
 )
+from calibrant.tables.remote import RemoteFile, is_remote, remote_file
 from calibrant.tables.table_format import DELIMITERS, FORMATS, UTF8, Format, FormatLike, TableFormat
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """Bytes of a table: of the file `path`, or `head` and what comes behind it from a `stream` that is read once.
+    """Bytes of a table: of a `file`, here or elsewhere, or `head` and what follows it in a `stream`, read once.
 
-    Those of a stream are unpacked and UTF-8 already; `packing` and `encoding` say how those of a path become so.
+    Those of a stream are unpacked and UTF-8 already; `packing` and `encoding` say how those of a file become so.
     `said` is how a caller could have said what was found in the text and was not said.
     """
 
     name: str
     format: Format
-    path: Path | None = None
+    file: Path | RemoteFile | None = None
     head: bytes = b""
     stream: BinaryIO | None = None
     packing: str | None = None
@@ -78,15 +79,30 @@ class FileBytes:
         return BOM if self.head.startswith(BOM) else b""
 
     @property
+    def place(self) -> PurePath | None:
+        """The path of the file, here or elsewhere."""
+        return self.file.place if isinstance(self.file, RemoteFile) else self.file
+
+    @property
     def n_bytes(self) -> int:
         """About how many bytes of a file there are to read; none of a stream."""
-        n_stored = 0 if self.path is None else self.path.stat().st_size
+        if isinstance(self.file, RemoteFile):
+            n_stored = self.file.n_bytes
+        else:
+            n_stored = 0 if self.file is None else self.file.stat().st_size
         return n_stored if self.packing is None else n_stored * _UNPACKED_BYTES
+
+    def state(self) -> dict[str, Any]:
+        """Return what says whether a file has changed since."""
+        if isinstance(self.file, RemoteFile):
+            return {"bytes": self.file.n_bytes, "modified": self.file.stamp}
+        found = None if self.file is None else self.file.stat()
+        return {} if found is None else {"bytes": found.st_size, "modified_ns": found.st_mtime_ns}
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes, a few megabytes at a time: unpacked, and text as UTF-8."""
-        if self.path is not None:
-            with self.path.open("rb") as file:
+        if self.file is not None:
+            with _open(self.file) as file:
                 yield from _decoded(file, self.packing, self.encoding, self.name)
             return
         for start in range(0, len(self.head), CHUNK_BYTES):
@@ -102,16 +118,20 @@ class FileBytes:
         """Open the bytes for Arrow, with seeking where they are those of a file; or the text, as UTF-8."""
         import pyarrow as pa
 
-        if self.path is None:
+        if self.file is None:
             return pa.BufferReader(self.materialised().head)
-        if self.packing is None and self.encoding == UTF8:
-            return pa.OSFile(os.fsencode(self.path))
+        if isinstance(self.file, RemoteFile) and self.format in _MAGIC:
+            return self.file.open_arrow()
+        if isinstance(self.file, Path) and self.packing is None and self.encoding == UTF8:
+            return pa.OSFile(os.fsencode(self.file))
         return pa.PythonFile(as_stream(self.chunks()), "r")
 
 
 def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileBytes:
     """Find out what a file is, from its name and first bytes; `-` is standard input."""
     asked = TableFormat.of(format)
+    if is_remote(path):
+        return open_remote(remote_file(os.fspath(path)), asked)
     name = os.fspath(path)
     if name == "-":
         return _from_stream("standard input", sys.stdin.buffer, asked)
@@ -125,14 +145,26 @@ def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileB
         raise InvalidInputError(f"{name} is a device. Pass a file, or - for standard input.")
     if not file.is_file():
         return _from_stream(name, file.open("rb"), asked)
-    stated = asked.name or SUFFIXES.get(without_packing(file).suffix.lower())
-    with file.open("rb") as opened:
-        raw = opened.read(_HEAD_BYTES)
-        opened.seek(0)
-        packing = packed_as(raw)
-        if file.suffix.lower() in PACKED and packing is None and raw:
-            raise InvalidInputError(f"{name} is not packed as its suffix says. Take {file.suffix} off its name.")
-        head = raw if packing is None else _first_bytes(unpacked(opened, packing), name)
+    return _of_file(file, name, asked)
+
+
+def open_remote(file: RemoteFile, format: FormatLike = None) -> FileBytes:
+    """Find out what a file on another computer is, from its name and first bytes."""
+    return _of_file(file, file.name, TableFormat.of(format))
+
+
+def _of_file(file: Path | RemoteFile, name: str, asked: TableFormat) -> FileBytes:
+    """Find out what a file is."""
+    place = file.place if isinstance(file, RemoteFile) else file
+    stated = asked.name or SUFFIXES.get(without_packing(place).suffix.lower())
+    with _open(file) as opened:
+        head = raw = opened.read(_HEAD_BYTES)
+    packing = packed_as(raw)
+    if place.suffix.lower() in PACKED and packing is None and raw:
+        raise InvalidInputError(f"{name} is not packed as its suffix says. Take {place.suffix} off its name.")
+    if packing is not None:
+        with _open(file) as opened:
+            head = _first_bytes(unpacked(opened, packing), name)
     encoding = encoding_of(head, asked.encoding)
     is_whole = len(head) < _HEAD_BYTES
     head = head if encoding == UTF8 else beginning_as_utf8(head, encoding, name)
@@ -148,6 +180,10 @@ def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileB
         )
     found = FileBytes(name, known, file, head[:_KEPT_BYTES], None, packing, encoding)
     return _laid_out(found, asked, head, is_whole=is_whole)
+
+
+def _open(file: Path | RemoteFile) -> BinaryIO:
+    return file.open() if isinstance(file, RemoteFile) else file.open("rb")
 
 
 def _laid_out(file: FileBytes, asked: TableFormat, head: bytes, *, is_whole: bool) -> FileBytes:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,9 +13,10 @@ from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, M
 from calibrant.phrases import count
 from calibrant.tables.columnar import ArrowFile, ParquetFile, TableFile
 from calibrant.tables.delimited import DelimitedFile
-from calibrant.tables.formats import SUFFIXES, FileBytes, named_suffixes, open_bytes
+from calibrant.tables.finding import find_files, is_many, is_pattern, root_of
+from calibrant.tables.formats import FileBytes, open_bytes, open_remote
 from calibrant.tables.json_lines import JsonLinesFile
-from calibrant.tables.recoding import without_packing
+from calibrant.tables.remote import RemoteFile, is_remote
 from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, plain_table
 from calibrant.tables.spark import is_spark, open_spark
 from calibrant.tables.table_format import Format, FormatLike
@@ -79,46 +79,16 @@ def table_file(file: FileBytes) -> TableFile:
     return _KINDS[file.format](file)
 
 
-def is_many(path: str | os.PathLike[str]) -> bool:
-    """Say whether a path names a folder of files, or is a pattern of their names such as `part-*.csv`."""
-    return Path(path).is_dir() or _is_pattern(path)
-
-
-def root_of(path: str | os.PathLike[str]) -> Path:
-    """Return the folder below which the files lie that a path names: a folder, a pattern, or one file."""
-    if Path(path).is_dir():
-        return Path(path)
-    parts = Path(path).parent.parts
-    plain = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    return Path(*parts[:plain])
-
-
 def many_files(path: str | os.PathLike[str], format: FormatLike = None) -> list[TableFile]:
-    """Return the tables that a folder or a pattern names, which must be of one format, in the order of their paths.
-
-    Those of a folder are all in it and in the folders in it. Names that begin with a dot or an underscore, which
-    writers use for their own notes, are passed over; so are files of no known suffix, unless `format` says what they
-    are.
-    """
-    name, root = os.fspath(path), root_of(path)
-    paths = root.glob(os.path.relpath(name, root) if _is_pattern(path) else "**/*")
-    found = [
-        file
-        for file in sorted(paths)
-        if file.is_file()
-        and not any(part[0] in "._" for part in file.relative_to(root).parts)
-        and (format is not None or without_packing(file).suffix.lower() in SUFFIXES)
-    ]
-    if not found and _is_pattern(path):
-        raise InvalidInputError(f"no file matches {name}. Tables must be named {named_suffixes()}.")
-    if not found:
-        raise InvalidInputError(f"the folder {name} holds no table. Its files must be named {named_suffixes()}.")
-    files = [open_bytes(file, format) for file in found]
+    """Return the tables that a folder or a pattern names, which must be of one format, in the order of their paths."""
+    found = find_files(path, any_suffix=format is not None)
+    files = [open_remote(file, format) if isinstance(file, RemoteFile) else open_bytes(file, format) for file in found]
     other = next((file for file in files if file.format != files[0].format), None)
     if other is not None:
+        what = "the pattern" if is_pattern(path) else "the folder"
         raise InvalidInputError(
-            f"{'the pattern' if _is_pattern(path) else 'the folder'} {name} mixes formats: {files[0].name} is "
-            f"{files[0].format}, {other.name} is {other.format}. Keep one format in a folder."
+            f"{what} {os.fspath(path)} mixes formats: {files[0].name} is {files[0].format}, {other.name} is "
+            f"{other.format}. Keep one format in a folder."
         )
     _say_delimiter(files)
     return [table_file(file) for file in files]
@@ -129,10 +99,6 @@ def one_file(path: str | os.PathLike[str], format: FormatLike = None) -> FileByt
     file = open_bytes(path, format)
     _say_delimiter([file])
     return file
-
-
-def _is_pattern(path: str | os.PathLike[str]) -> bool:
-    return glob.has_magic(os.fspath(path)) and not Path(path).exists()
 
 
 def _say_delimiter(files: Sequence[FileBytes]) -> None:
@@ -151,7 +117,7 @@ def _open_path(path: str | os.PathLike[str], format: FormatLike, table: str | No
     name = os.fspath(path)
     if is_many(path):
         return FolderSource(name, many_files(path, format), root_of(path))
-    if is_database(path):
+    if not is_remote(path) and is_database(path):
         return open_database(path, table)
     if table is not None:
         raise InvalidInputError(f"table={table!r} is for a DuckDB database, and {name} is none. Leave it out.")
@@ -213,7 +179,7 @@ def _of_table(table: pa.Table, name: str) -> StreamSource:
 class FolderSource(RowSource):
     """Files of the same columns, in the order of their paths, below a root."""
 
-    def __init__(self, name: str, files: Sequence[TableFile], root: Path) -> None:
+    def __init__(self, name: str, files: Sequence[TableFile], root: PurePath) -> None:
         self.name, self.files = name, files
         self.n_bytes = sum(file.n_bytes for file in files)
         self._partitions = [_partition_of(file, root) for file in files]
@@ -258,10 +224,10 @@ class FolderSource(RowSource):
         return table
 
 
-def _partition_of(file: TableFile, root: Path) -> dict[str, str | None]:
+def _partition_of(file: TableFile, root: PurePath) -> dict[str, str | None]:
     """Return what the folders between a root and a file say, as Hive and Spark name them; None is a missing value."""
-    assert file.file.path is not None  # noqa: S101 - it was found in a folder
-    pairs = [part.split("=", 1) for part in file.file.path.relative_to(root).parent.parts if "=" in part]
+    assert file.file.place is not None  # noqa: S101 - it was found in a folder
+    pairs = [part.split("=", 1) for part in file.file.place.relative_to(root).parent.parts if "=" in part]
     return {unquote(key): None if text == _HIVE_NULL else unquote(text) for key, text in pairs}
 
 

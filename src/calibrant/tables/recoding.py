@@ -7,7 +7,7 @@ import io
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from calibrant.errors import InvalidInputError
@@ -34,9 +34,9 @@ def packed_as(head: bytes) -> str | None:
     return next((codec for magic, codec in _PACKED_MAGIC.items() if head.startswith(magic)), None)
 
 
-def without_packing(path: str | os.PathLike[str]) -> Path:
+def without_packing(path: str | os.PathLike[str]) -> PurePath:
     """Return a path without the suffix that says that the file is packed."""
-    path = Path(path)
+    path = PurePath(path)
     return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
