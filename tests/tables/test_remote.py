@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from s3_server import Put, put as put, s3_endpoint as s3_endpoint
 from three_rows import CSV, JSON_LINES, TABLE
-from web_server import WebServer, web as web
 
 from calibrant.errors import InvalidInputError
 from calibrant.tables import NewColumns, TableFormat, append_columns, is_many, open_rows, read_columns, remote
+from s3_server import Put, put as put, s3_endpoint as s3_endpoint
 from table_bytes import parquet_bytes
+from web_server import WebServer, web as web
 
 FILES = {
     "t.csv": CSV,

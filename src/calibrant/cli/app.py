@@ -84,7 +84,7 @@ class Commands(ExamplesMixin, click.Group):
             with _plain_warnings():
                 return super().invoke(ctx)
         except CalibrantError as error:
-            raise Refusal(_in_options(str(error))) from None
+            raise Refusal(_in_options(str(error), takes_input=self._takes_input(ctx))) from None
         except BrokenPipeError:
             _forget_output()
             ctx.exit(BROKEN_PIPE)
@@ -102,12 +102,17 @@ class Commands(ExamplesMixin, click.Group):
             echo(f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True)
             ctx.exit(OUR_FAULT)
 
+    def _takes_input(self, ctx: click.Context) -> bool:
+        command = self.get_command(ctx, ctx.invoked_subcommand or "")
+        return command is not None and any(param.name == "input" for param in command.params)
 
-def _in_options(message: str) -> str:
+
+def _in_options(message: str, *, takes_input: bool) -> str:
     """Say in options of commands what errors say in Python."""
     from calibrant.validation import LOGIT_ADVICE
 
-    message = message.replace(LOGIT_ADVICE, "fit a calibrator to them by calibrant fit --input logit")
+    fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
+    message = message.replace(LOGIT_ADVICE, fix)
     return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     "calibrant audit scores.parquet --label y --score p --groups sex,city",
     "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
 )
-@data_options("positive", "calibrator", "dependence", "missing")
+@data_options("positive", "input", "calibrator", "dependence", "missing")
 @click.option(
     "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
 )

@@ -75,6 +75,14 @@ _OPTIONS = {
     "calibrator": [
         click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them.")
     ],
+    "input": [
+        click.option(
+            "--input",
+            metavar="KIND",
+            help="What the scores are: probability, logit; score with --calibrator.  [default: probability, or what "
+            "the calibrator takes]",
+        )
+    ],
     "dependence": [
         click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
         click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
@@ -139,10 +147,12 @@ class Request:
     label_end: str | None = None
     missing: Missing = "error"
     versus: tuple[str, ...] = ()
+    input: InputKind | None = None
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
         from calibrant.cli.calibrated_source import CalibratedSource
+        from calibrant.cli.logit_source import LogitSource
         from calibrant.cli.models import check_versus, named_models
         from calibrant.tables import open_rows, opened_for
 
@@ -158,8 +168,23 @@ class Request:
         source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
         if fitted is not None:
             source = CalibratedSource(source, fitted)
+        elif self._is_of_logits():
+            for columns in models.values() or [inputs]:
+                source = LogitSource(source, columns)
         found = source.outputs if isinstance(source, CalibratedSource) else inputs
         return OpenedFile(self, source, list(found), groups, n_rows, models)
+
+    def _is_of_logits(self) -> bool:
+        """Say whether scores are logits; refuse those that only a calibrator can make probabilities of."""
+        from calibrant.validation import INPUT_KINDS, check_choice
+
+        check_choice("--input", self.input or "probability", INPUT_KINDS)
+        if self.input == "score":
+            raise InvalidInputError(
+                "--input score: decision values are no probabilities, which is what is measured. Fit a calibrator to "
+                "them, by calibrant fit --input score -o calibrator.json, and pass it: --calibrator calibrator.json."
+            )
+        return self.input == "logit"
 
     @property
     def beside(self) -> list[str]:
@@ -176,6 +201,11 @@ class Request:
         if named := next((option for option, value in said.items() if value is not None), None):
             raise InvalidInputError(f"{named} is what the calibrator says. Leave it out.")
         fitted = persistence.load_as(Fitted, str(self.calibrator))
+        if self.input not in (None, fitted.input):
+            raise InvalidInputError(
+                f"--input {self.input}, but {self.calibrator} was fitted to scores of input {fitted.input!r}. Leave "
+                "--input out."
+            )
         if not fitted.is_exclusive:
             raise InvalidInputError(
                 f"{self.calibrator} holds a {type(fitted).__name__}: it calibrates several labels at once, but what is "
@@ -222,6 +252,7 @@ class FileColumns:
         return {
             "file": self.source.name,
             **({} if calibrator is None else {"calibrator": calibrator}),
+            **({} if of.input is None else {"input": of.input}),
             "n": n_rows,
             "n_skipped": self.source.n_skipped,
             "columns": {"label": of.label, "score": self.score, "weight": of.weight, **self.dependence()},
@@ -231,7 +262,8 @@ class FileColumns:
 
     def describe(self, n_rows: int) -> str:
         """Return a line that says what was read."""
-        what = f"label {self.request.label!r}, score {quoted(self.score, most=_MOST_NAMED)}"
+        logits = " (logits)" if self.request.input == "logit" and self.request.calibrator is None else ""
+        what = f"label {self.request.label!r}, score {quoted(self.score, most=_MOST_NAMED)}{logits}"
         weight = "" if self.request.weight is None else f", weight {self.request.weight!r}"
         by = "" if self.request.calibrator is None else f" by {self.request.calibrator}"
         skipped = f" ({self.source.skipped})" if self.source.skipped else ""

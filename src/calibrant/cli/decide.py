@@ -85,7 +85,7 @@ command.add_command(experiment_command)
         "calibrant decide evaluate forecasts.csv --mean mu --std sigma --costs staff.json",
     ],
 )
-@data_options("positive", "calibrator", "dependence", "missing")
+@data_options("positive", "input", "calibrator", "dependence", "missing")
 @common.with_options([*COST_OPTIONS, *FORECAST_OPTIONS])
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @common.level_option()
@@ -260,7 +260,7 @@ def _promised_forecasts(
         "calibrant decide curve forecasts.csv --mean mu --std sigma --above 30",
     ],
 )
-@data_options("positive", "calibrator", "dependence", "missing")
+@data_options("positive", "input", "calibrator", "dependence", "missing")
 @common.with_options(FORECAST_OPTIONS)
 @click.option("--kind", default="decision", metavar="NAME", help=f"{', '.join(_CURVES)}.")
 @click.option("--thresholds", default=_THRESHOLDS, metavar="P,P", help="decision: thresholds.", show_default=False)

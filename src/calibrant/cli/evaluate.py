@@ -101,7 +101,7 @@ def gate_options(command: Callable[..., None]) -> Callable[..., None]:
     "calibrant evaluate 'scores/part-*.csv.gz' --score 'p*' --json",
     "calibrant evaluate scores.csv --delimiter ';' --decimal , --encoding latin-1",
 )
-@data_options("versus", "positive", "calibrator", "dependence", "missing")
+@data_options("versus", "positive", "input", "calibrator", "dependence", "missing")
 @click.option("--group", metavar="COLUMN", help="Also measure each group of rows that the column names.")
 @click.option("--bins", default=choices.SCORE_BINS, metavar="N", help="Bins of the ECE.")
 @common.level_option()
@@ -125,6 +125,8 @@ def command(
     table has the scores of each and their paired differences, which gates name log_loss_difference, or
     MODEL:log_loss_difference where there are several. Of two classes, --score a,b does the same where the columns can't
     be the classes of one model: their names are not those of the classes, and most rows don't sum to one.
+
+    --input logit says that scores are logits: of one column the probability is expit of it, of several their softmax.
 
     --calibrator measures what a saved calibrator, of any kind, makes of the scores.
 

@@ -36,7 +36,7 @@ _LEAST_ROWS = 30
     "calibrant monitor 2026-11-23.csv --state monitor.json",
     "calibrant monitor scores.parquet --rows 500 --time at --label-end known --missing wait",
 )
-@data_options("calibrator", "dependence")
+@data_options("input", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
 @click.option("--date", metavar="COLUMN", help="Column of dates or times; each period is a window.")
 @click.option("--every", default="day", metavar="PERIOD", help="Periods: day, week or month.")

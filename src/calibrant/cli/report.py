@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "calibrant report scores.parquet --score old --versus new -o report.html",
     "calibrant report new.csv --calibrator calibrator.json --false-positive 10 --false-negative 40 -o report.html",
 )
-@data_options("versus", "positive", "calibrator", "dependence", "missing")
+@data_options("versus", "positive", "input", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
 @click.option("--title", metavar="TEXT", help="Heading of the page.")
