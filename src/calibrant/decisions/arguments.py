@@ -1,4 +1,4 @@
-"""Checks of the names, costs and capacities of a problem."""
+"""Checks of the losses, names, costs and capacities of a problem."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.decisions.losses import numbers_of_rows
+from calibrant.decisions.losses import Losses, numbers_of_rows, read_losses
+from calibrant.decisions.numbers import Ranges
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
-from calibrant.validation import check_integer, check_number
+from calibrant.phrases import count, quoted
+from calibrant.validation import as_labels, check_integer, check_number
 
 
 def as_name(action: object, argument: str) -> str:
@@ -75,3 +77,51 @@ def as_kind_of(label: object, other: object) -> object:
         except ValueError:
             return label
     return str(label) if isinstance(other, str) else label
+
+
+def read_named_losses(
+    given: Any, actions: Sequence[str] | None, classes: Sequence[Any] | None, ranges: Ranges | None
+) -> tuple[Losses, list[str], tuple[Any, ...] | None]:
+    """Check losses of classes, or of ranges, whose order is that of the thresholds, and their names."""
+    if callable(given) and ranges is not None:
+        raise InvalidInputError("losses is a function, which needs no thresholds. Leave thresholds= out.")
+    own, named, labels = read_losses(given, actions, classes)
+    for what, told, found in (("actions", actions, named), ("classes", classes, labels)):
+        if told is not None and found is not None:
+            raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
+    labels = labels if labels is not None or classes is None else list(classes)
+    n_actions, n_classes = own.shape
+    names = as_names(named or actions, n_actions)
+    if ranges is not None:
+        labels = ranges.names if labels is None else labels
+        n_thresholds = len(ranges.thresholds)
+        if not n_classes == len(labels) == n_thresholds + 1:
+            raise ShapeError(
+                f"losses are of {n_classes} ranges, and {count(n_thresholds, 'threshold')} "
+                f"{'makes' if n_thresholds == 1 else 'make'} {n_thresholds + 1}. Give each range its losses."
+            )
+        return own, names, tuple(labels)
+    if labels is None:
+        return own, names, None
+    return _by_sorted_class(own, names, labels)
+
+
+def as_names(actions: Sequence[Any] | None, n_actions: int) -> list[str]:
+    """Check the names of actions, or number them."""
+    names = [str(a) for a in range(n_actions)] if actions is None else [as_name(each, "actions") for each in actions]
+    again = [name for name in names if names.count(name) > 1]
+    if again:
+        raise InvalidInputError(f"actions has {again[0]!r} twice. Give each action a name of its own.")
+    if len(names) != n_actions:
+        raise ShapeError(f"actions names {count(len(names), 'action')} for losses of {n_actions}. Name each one.")
+    return names
+
+
+def _by_sorted_class(own: Losses, names: list[str], labels: list[Any]) -> tuple[Losses, list[str], tuple[Any, ...]]:
+    """Check the names of the classes, and put them into their sorted order."""
+    if len(labels) != own.shape[1]:
+        raise ShapeError(f"classes names {len(labels)} classes for losses of {own.shape[1]}. Name each one.")
+    ordered = as_labels(labels, name="classes").classes.tolist()
+    if len(ordered) != len(labels):
+        raise InvalidInputError(f"classes names a class twice: {quoted(labels)}. Name each once.")
+    return own.by_class([labels.index(label) for label in ordered]), names, tuple(ordered)

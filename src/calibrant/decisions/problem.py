@@ -12,9 +12,11 @@ from calibrant.decisions.arguments import (
     as_capacity,
     as_kind_of,
     as_name,
+    as_names,
     as_pair,
     as_text,
     check_not_negative,
+    read_named_losses,
 )
 from calibrant.decisions.losses import (
     ColumnLosses,
@@ -36,7 +38,7 @@ from calibrant.decisions.numbers import (
 )
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray
-from calibrant.phrases import count, quoted
+from calibrant.phrases import quoted
 from calibrant.validation import (
     NUMPY,
     ArrayLike,
@@ -152,9 +154,9 @@ class Problem:
         self.losses: Losses | NumberLosses
         if callable(losses) and classes is None and self.ranges is None:
             self.losses = NumberLosses(losses, check_functions_actions(actions))
-            names, self.classes = _names(self.losses.actions, len(self.losses.actions)), None
+            names, self.classes = as_names(self.losses.actions, len(self.losses.actions)), None
         else:
-            self.losses, names, self.classes = _read(losses, actions, classes, self.ranges)
+            self.losses, names, self.classes = read_named_losses(losses, actions, classes, self.ranges)
         self._extra: dict[str, float] = {}
         if do_nothing is not None and as_name(do_nothing, "do_nothing") not in names:
             self._extra[do_nothing] = 0.0
@@ -476,51 +478,3 @@ class Problem:
         classes = "" if self.classes is None else f", classes={list(self.classes)!r}"
         capacity = f", capacity={self.capacity!r}" if self.capacity else ""
         return f"Problem(actions={list(self.actions)!r}{classes}{capacity})"
-
-
-def _read(
-    given: Any, actions: Sequence[str] | None, classes: Sequence[Any] | None, ranges: Ranges | None
-) -> tuple[Losses, list[str], tuple[Any, ...] | None]:
-    """Check losses of classes, or of ranges, whose order is that of the thresholds, and their names."""
-    if callable(given) and ranges is not None:
-        raise InvalidInputError("losses is a function, which needs no thresholds. Leave thresholds= out.")
-    own, named, labels = read_losses(given, actions, classes)
-    for what, told, found in (("actions", actions, named), ("classes", classes, labels)):
-        if told is not None and found is not None:
-            raise InvalidInputError(f"losses names its {what}. Leave {what}= out.")
-    labels = labels if labels is not None or classes is None else list(classes)
-    n_actions, n_classes = own.shape
-    names = _names(named or actions, n_actions)
-    if ranges is not None:
-        labels = ranges.names if labels is None else labels
-        n_thresholds = len(ranges.thresholds)
-        if not n_classes == len(labels) == n_thresholds + 1:
-            raise ShapeError(
-                f"losses are of {n_classes} ranges, and {count(n_thresholds, 'threshold')} "
-                f"{'makes' if n_thresholds == 1 else 'make'} {n_thresholds + 1}. Give each range its losses."
-            )
-        return own, names, tuple(labels)
-    if labels is None:
-        return own, names, None
-    return _by_sorted_class(own, names, labels)
-
-
-def _names(actions: Sequence[Any] | None, n_actions: int) -> list[str]:
-    """Check the names of actions, or number them."""
-    names = [str(a) for a in range(n_actions)] if actions is None else [as_name(each, "actions") for each in actions]
-    again = [name for name in names if names.count(name) > 1]
-    if again:
-        raise InvalidInputError(f"actions has {again[0]!r} twice. Give each action a name of its own.")
-    if len(names) != n_actions:
-        raise ShapeError(f"actions names {count(len(names), 'action')} for losses of {n_actions}. Name each one.")
-    return names
-
-
-def _by_sorted_class(own: Losses, names: list[str], labels: list[Any]) -> tuple[Losses, list[str], tuple[Any, ...]]:
-    """Check the names of the classes, and put them into their sorted order."""
-    if len(labels) != own.shape[1]:
-        raise ShapeError(f"classes names {len(labels)} classes for losses of {own.shape[1]}. Name each one.")
-    ordered = as_labels(labels, name="classes").classes.tolist()
-    if len(ordered) != len(labels):
-        raise InvalidInputError(f"classes names a class twice: {quoted(labels)}. Name each once.")
-    return own.by_class([labels.index(label) for label in ordered]), names, tuple(ordered)
