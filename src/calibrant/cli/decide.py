@@ -24,7 +24,8 @@ from calibrant.cli.decide_forecasts import (
     rows_above,
     unlabelled,
 )
-from calibrant.cli.evaluate import Gate, as_table, check_gates, gate_options, gate_results, judge, parse_gates
+from calibrant.cli.evaluate import as_table
+from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.phrases import bracketed, count, figure, quoted, shorten
 

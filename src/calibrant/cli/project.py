@@ -26,7 +26,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.phrases import listed
 
 if TYPE_CHECKING:
-    from calibrant.cli.evaluate import Gate
+    from calibrant.cli.gates import Gate
     from calibrant.document_field import DocumentField
 
 #: Where a project is looked for, in this order, in each folder.
@@ -309,7 +309,7 @@ def _check(field: DocumentField, lines: _Lines, number: int, shared: Settings) -
 
 def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str]) -> Settings:
     """Read the settings of a table."""
-    from calibrant.cli.evaluate import Gate
+    from calibrant.cli.gates import Gate
     from calibrant.errors import DocumentError, did_you_mean
 
     known = [*(entry.name for entry in fields(Settings) if entry.name != "gates"), "max", "min", *others]
