@@ -340,7 +340,7 @@ def data_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what the rows are, as terms and texts."""
     data = summary["data"]
     facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
-    if summary["calibrator"] is not None:
+    if summary.get("calibrator") is not None:  # a page of several models has none
         facts.append(("Calibrator", words_of_fit(summary["calibrator"])))
     if data["score_names"]:
         names = [pages.name(each, _SHORT) for each in data["score_names"]]
