@@ -304,16 +304,16 @@ def _caption(summary: dict[str, Any], level: str) -> Markup:
 def _difference_sections(summary: dict[str, Any]) -> list[pages.Section]:
     """Return a section for each challenger: its scores beside the champion's, and the paired differences."""
     level, own_level = percent_level(summary["difference_level"]), percent_level(summary["level"])
-    lead = "{} less {}, row by row: what both find hard cancels. Below 0 the first is better, of AUC above 0."
+    lead = "Change: {} less {}, row by row, so that what both find hard cancels. Below 0 is better, of AUC above 0."
     if len(summary["differences"]) > 1:
         lead += f" Each interval has the level {level}, so that all hold at once with {own_level}."
     champion = summary["champion"]
     sections = []
     for name in summary["differences"]:
-        told = summary["verdicts"][name] if len(summary["differences"]) > 1 else ""
-        said = pages.Text(f"{told} {lead.format(_name(name), _name(champion))}".strip())
+        told = [pages.Text(summary["verdicts"][name])] if len(summary["differences"]) > 1 else []
+        said = [*told, pages.Text(lead.format(_name(name), _name(champion)))]
         tables = _tables(summary, name, level, own_level)
-        sections.append(pages.Section(f"{_name(name)} against {_name(champion)}", [said, *tables]))
+        sections.append(pages.Section(f"{_name(name)} against {_name(champion)}", [*said, *tables]))
     return sections
 
 
@@ -334,7 +334,7 @@ def _tables(summary: dict[str, Any], challenger: str, level: str, own_level: str
     values: list[Column] = [(pages.name(n, _NARROW), partial(_value, scores, digits)) for n, scores in models]
     own: list[Column] = [(f"{own_level} interval", partial(_ends, scores, digits)) for _, scores in models]
     ends: Column = (f"{level} interval", partial(_ends, differences, digits))
-    shown = [titles, *values, ("Difference", by), ends]
+    shown = [titles, *values, ("Change", by), ends]
     names = [key for key in MEANINGS if key in models[0][1]]
     folded = f"All {len(names)} scores of both, with intervals"
     look: dict[str, Any] = {"look": "scores parts", "note": _meaning, "note_title": "Meaning"}
