@@ -22,6 +22,12 @@ from edge_subjects import SUBJECTS, Subject, base_rows, names_of, numbers
 TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
 #: What takes probabilities of shape (n, 1), as scikit-learn's functions of the same names do.
 TAKE_ONE_COLUMN = ("CalibrationDisplay", "calibration_curve")
+#: Arguments that take one score per row of shape (n, 1) too, and names of what refuses it.
+ONE_SCORE = ("scores", "y_prob", "probabilities")
+REFUSE_ONE = (
+    *("estimate_prior", "kelly_stakes", "linear_stakes", "sizing_error", "threshold_table", "choose_threshold"),
+    "MultilabelCalibrator",
+)
 #: What takes long gets fewer of the inputs that only look different; all that it must refuse, it refuses first.
 SLOW = (
     "CalibrationDisplay",
@@ -37,6 +43,9 @@ SLOW = (
 FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
 #: Public names that take no rows, and where what they take is tested.
 ELSEWHERE = {
+    "compare_models": "probabilities by name: tests/metrics/test_model_comparison.py",
+    "ModelComparisonReport": "probabilities by name: tests/report/test_model_report.py",
+    "scorer": "a name: tests/metrics/test_scorers.py",
     "CalibratedClassifierCV": "features, which the classifier checks: tests/classifier",
     "ComparisonDisplay": "rows of a table: tests/displays/test_comparison_display.py",
     "CostPolicy": "a matrix of costs: tests/forecasts/test_policy.py",
@@ -165,12 +174,17 @@ def fault(subject: Subject, role: str, case: Case, rows: dict[str, Any], plain: 
 def cells(name: str) -> Iterator[tuple[str, str, Case]]:
     """Return argument, name and input of each cell of a subject."""
     subject = SUBJECTS[name]
+    ndim = {role: np.ndim(value) for role, value in base_rows(subject).items()}
     for role in subject.names:
         kind = subject.kind if role == "score" else role
         for case_name, case in ARGUMENT_CASES[kind].items():
             if case_name == "one row short" and len(subject.names) == 1:
                 continue  # scores that are alone have any length
             if case_name == "one column" and name in TAKE_ONE_COLUMN:
+                continue
+            takes_one = subject.names[role] in ONE_SCORE and ndim[role] == 1 and not name.startswith(REFUSE_ONE)
+            if case_name == "one column" and takes_one:
+                yield role, case_name, Same(lambda a: a[:, None])
                 continue
             if case_name == "dict" and role == "score" and name.startswith(TAKE_MODELS):
                 continue  # the probabilities of several models

@@ -285,7 +285,7 @@ def read_rows(
     in the order of the classes, whatever they are called. Raises CalibrantError where an argument can't be used.
     """
     try:
-        checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one)
+        checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one, takes_one_column=True)
     except InvalidInputError:
         _refuse_swapped(scores, y, names)
         raise
@@ -296,7 +296,7 @@ def read_rows(
             "Leave pos_label out: columns follow the sorted classes."
         )
     labels = as_labels(y, name=names[1], classes=classes, pos_label=pos_label, n_columns=n_columns)
-    check_one_column(labels, n_columns, names[1])
+    check_one_column(labels, n_columns, names[1], names[0])
     if names[1] == "y_true":  # the caller's labels come first
         check_same_length(labels.codes.size, n, names[1], names[0])
     else:

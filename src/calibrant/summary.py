@@ -134,7 +134,7 @@ class ScoreSummary(Readable):
         CalibrantError
             If an argument can't be used; the message says where and why.
         """
-        checked = as_scores(scores, input=input)
+        checked = as_scores(scores, input=input, takes_one_column=True)
         if checked.values.ndim != 1:
             raise ShapeError(f"scores has shape {checked.values.shape}. Pass one score per row, shape (n,).")
         labels = as_labels(y, name="y")

@@ -128,6 +128,7 @@ REFUSALS = {
     "ragged": (lambda: as_scores([[0.1, 0.2], [0.3]]), ShapeError, "not a rectangular array"),
     "three dimensions": (lambda: as_scores(np.zeros((2, 2, 2))), ShapeError, r"3 dimensions, shape \(2, 2, 2\)"),
     "one column": (lambda: as_scores(np.zeros((3, 1))), ShapeError, r"Pass the single column as shape \(3,\)"),
+    "no columns of numbers": (lambda: as_scores(np.zeros((3, 0))), ShapeError, r"shape \(3, 0\), without columns"),
     "no columns": (lambda: as_scores(pd.DataFrame(index=[0, 1])), ShapeError, "frame without columns"),
     "lazy": (lambda: as_scores(pl.LazyFrame({"a": [0.1]})), InvalidTypeError, r"Call \.collect\(\)"),
     "row sums": (
@@ -198,3 +199,24 @@ def test_a_batch_of_floats_passes_or_is_refused_by_name(values):
     else:
         with pytest.raises(InvalidScoreError, match="is not finite"):
             as_scores(values)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, lambda column: column.tolist(), lambda column: column.astype(object)])
+def test_one_column_is_one_score_per_row_where_that_is_asked_for(kind):
+    column = np.array([[0.25], [0.5], [0.75]])
+    checked = as_scores(kind(column), takes_one_column=True)
+    assert checked.values.tolist() == [0.25, 0.5, 0.75]
+    assert checked.values.flags.c_contiguous
+    assert checked.n_columns == 1
+
+
+def test_a_frame_of_one_column_is_the_series_in_it():
+    frame = pd.DataFrame({"p": [0.25, 0.5]}, index=["x", "y"])
+    checked = as_scores(frame, takes_one_column=True)
+    out = checked.container.wrap(checked.values * 2.0)
+    pd.testing.assert_series_equal(out, pd.Series([0.5, 1.0], index=["x", "y"], name="p"))
+    checked = as_scores(pl.DataFrame({"p": [0.25, 0.5]}), takes_one_column=True)
+    assert checked.container.wrap(checked.values).to_list() == [0.25, 0.5]
+    checked = as_scores(pa.table({"p": [0.25, 0.5]}), takes_one_column=True)
+    assert checked.container.wrap(checked.values).to_pylist() == [0.25, 0.5]
+    assert checked.container.columns == ("p",)

@@ -396,7 +396,7 @@ class Problem:
                 f"{name} is a {type(probabilities).__name__}, a forecast of a number, and the losses are of classes. "
                 "Give the problem thresholds=, between the ranges of the number that losses go by."
             )
-        checked = as_probabilities(probabilities, name=name)
+        checked = as_probabilities(probabilities, name=name, takes_one_column=True)
         k = max(checked.n_columns, 2)
         if self.n_classes not in (None, k):
             raise ShapeError(

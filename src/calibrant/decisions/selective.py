@@ -216,7 +216,8 @@ def _interval(rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, lev
 
 
 def _n_rows(probabilities: ArrayLike) -> int:
-    n_rows: int = as_probabilities(probabilities, name="probabilities").values.shape[0]
+    checked = as_probabilities(probabilities, name="probabilities", takes_one_column=True)
+    n_rows: int = checked.values.shape[0]
     return n_rows
 
 

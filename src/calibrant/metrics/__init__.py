@@ -44,6 +44,7 @@ from calibrant.metrics.parts import (
 from calibrant.metrics.proper_scores import brier_score as brier_score, log_loss as log_loss
 from calibrant.metrics.ranking import roc_auc as roc_auc
 from calibrant.metrics.reliability import reliability_curve as reliability_curve
+from calibrant.metrics.scorers import scorer as scorer
 from calibrant.metrics.slope_intercept import (
     SlopeIntercept as SlopeIntercept,
     calibration_intercept as calibration_intercept,

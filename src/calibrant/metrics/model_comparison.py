@@ -231,7 +231,7 @@ def compare_models(
     >>> y = rng.uniform(size=2000) < truth
     >>> found = cb.compare_models(y, {"old": truth**2, "new": truth})
     >>> print(found.differences["new"]["brier_difference"])
-    brier_difference -0.0299 [-0.0382, -0.0215]
+    brier_difference -0.0337 [-0.0412, -0.0263]
     """
     settings = check_settings(n_bins, level, rng)
     given: dict[str, Any] = {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}

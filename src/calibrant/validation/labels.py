@@ -135,12 +135,16 @@ def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "gro
     return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
 
 
-def check_one_column(labels: Labels, n_columns: int, name: str) -> None:
-    """Raise ShapeError where one column of scores comes with labels of other than two classes."""
+def check_one_column(labels: Labels, n_columns: int, name: str, scores: str = "") -> None:
+    """Raise ShapeError where one column of scores comes with labels of other than two classes.
+
+    `name` and `scores` are what the caller calls labels and scores, for the message.
+    """
     if n_columns == 1 and len(labels.classes) != 2:
+        where = f" in {scores}" if scores.isidentifier() else ""
         raise ShapeError(
-            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of scores. "
-            "Pass one column per class, shape (n, K)."
+            f"{name} holds {len(labels.classes)} classes, {labels.classes.tolist()[:20]!r}, for one column of scores"
+            f"{where}. Pass one column per class, shape (n, K)."
         )
 
 

@@ -112,15 +112,25 @@ class Scores:
 
 
 def as_scores(
-    scores: ArrayLike, *, name: str = "scores", input: InputKind = "score", sum_to_one: bool = True
+    scores: ArrayLike,
+    *,
+    name: str = "scores",
+    input: InputKind = "score",
+    sum_to_one: bool = True,
+    takes_one_column: bool = False,
 ) -> Scores:
     """Check scores of any container, of shape (n,) or (n, K): real numbers, finite, and in [0, 1] if probabilities.
 
     `name` is what the caller calls them, for the messages. With `sum_to_one` each row of K probabilities must sum to
-    one.
+    one. With `takes_one_column`, shape (n, 1) is read as (n,), and a frame of one column as the series that it holds.
     """
     check_choice("input", input, INPUT_KINDS)
     checked = _as_float(scores, name)
+    if checked.values.ndim == 2 and checked.values.shape[1] == 1:
+        if not takes_one_column:
+            fix = f"Pass the single column as shape ({checked.values.shape[0]},), or one column per class."
+            raise ShapeError(f"{name} has shape {checked.values.shape}. {fix}")
+        checked = _of_one_column(checked)
     if input == "probability":
         _check_unit_range(checked, name)
         if sum_to_one and checked.values.ndim == 2:
@@ -130,9 +140,12 @@ def as_scores(
     return checked
 
 
-def as_probabilities(y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: bool = True) -> Scores:
+def as_probabilities(
+    y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: bool = True, takes_one_column: bool = False
+) -> Scores:
     """Check probabilities; with `sum_to_one` false, the rows of a matrix may have any sum."""
-    return as_scores(y_prob, name=name, input="probability", sum_to_one=sum_to_one)
+    what: dict[str, Any] = {"sum_to_one": sum_to_one, "takes_one_column": takes_one_column}
+    return as_scores(y_prob, name=name, input="probability", **what)
 
 
 def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
@@ -176,7 +189,7 @@ def as_weight(
 
 
 def _as_float(values: ArrayLike, name: str) -> Scores:
-    if isinstance(values, np.ndarray) and values.dtype == np.float64 and type(values) is np.ndarray:
+    if isinstance(values, np.ndarray) and values.dtype == np.float64 and type(values) is np.ndarray and values.ndim:
         checked = Scores(values, NUMPY)
     elif (numbers := arrow_numbers(values)) is not None:
         checked = Scores(_numeric_array(numbers, name), Container(values))
@@ -190,12 +203,22 @@ def _as_float(values: ArrayLike, name: str) -> Scores:
         raise ShapeError(f"{name} has {array.ndim} dimensions, shape {array.shape}. Pass shape (n,) or (n, K).")
     if array.shape[0] == 0:
         raise ShapeError(f"{name} is empty. Pass at least one row.")
-    if array.ndim == 2 and array.shape[1] < 2:
-        fix = f"Pass the single column as shape ({array.shape[0]},), or one column per class."
-        raise ShapeError(f"{name} has shape {array.shape}. {fix}")
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ShapeError(f"{name} has shape {array.shape}, without columns. Pass one column, or one per class.")
     if not array.flags.c_contiguous:
         checked = Scores(np.ascontiguousarray(array), checked.container)
     return checked
+
+
+def _of_one_column(checked: Scores) -> Scores:
+    """Return the one column of scores as shape (n,); a frame's as the series that it is in the frame."""
+    container = checked.container
+    if container.columns is not None:
+        import narwhals as nw
+
+        frame = nw.from_native(container.native)
+        container = Container(frame[:, 0].to_native(), container.columns)
+    return Scores(np.ascontiguousarray(checked.values[:, 0]), container)
 
 
 def _from_table(values: ArrayLike, name: str) -> Scores:
@@ -240,7 +263,10 @@ def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> F
     except ValueError as error:
         raise ShapeError(f"{name} is not a rectangular array ({error}). Give all rows the same length.") from None
     if array.ndim == 0:
-        raise ShapeError(f"{name} is a single {type(values).__name__}, {values!r:.60}. Pass an array of shape (n,).")
+        example = f", such as [{array.item():g}]" if array.dtype.kind in "fiu" else ""
+        raise ShapeError(
+            f"{name} is a single {type(values).__name__}, {values!r:.60}. Pass an array of shape (n,){example}."
+        )
     if array.dtype.kind in "fiub":
         with np.errstate(over="ignore"):
             return array.astype(np.float64, copy=False)
