@@ -105,6 +105,7 @@ def test_columns_named_as_classes_are_never_taken_as_models(run: Run, models: pa
     refused = run("evaluate off.parquet --score p0,p1")
     assert refused.exit_code == 2
     assert "the 2 probabilities sum to" in refused.stderr
+    assert "Or, if they are separate models: --score p0 --versus p1." in refused.stderr
 
 
 def test_one_row_that_does_not_sum_to_one_makes_no_models(run: Run, models: pa.Table) -> None:
@@ -153,6 +154,17 @@ def test_models_of_several_classes_by_patterns(run: Run, several: pa.Table) -> N
     assert found["columns"]["models"]["a_*"] == ["a_cat", "a_dog", "a_eel"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("command", ["evaluate models.parquet", "report models.parquet -o page.html"])
+def test_of_files_that_are_not_held_only_versus_says_that_models_are_separate(
+    run: Run, models: pa.Table, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("calibrant.cli.data.MANY", 100)
+    assert run(f"{command} --score old --versus new").exit_code == 0
+    refused = run(f"{command} --score old,new")
+    assert refused.exit_code == 2
+    assert "Or, if they are separate models: --score old --versus new." in refused.stderr
+
+
 def test_gates_go_by_differences(run: Run, models: pa.Table) -> None:
     passed = run("evaluate models.parquet --score old,new --max log_loss_difference=0 --max new:ece_debiased=0.1")
     assert passed.exit_code == 0
@@ -185,6 +197,7 @@ def test_the_table_fits_80_columns(run: Run, models: pa.Table, monkeypatch: pyte
         ("--score old --versus new --group who", "--group is for one model, and --versus names others"),
         ("--score old,new --group who", "--group is for one model, and 'old', 'new' are taken as separate models"),
         ("--score old --versus nwe", "no column 'nwe'"),
+        ("--score old --versus ,", "--versus ',' names no column"),
         ("--score old --versus p0,p1", "'p0,p1' has 2 columns of scores and 'old' one score per row"),
         ("--score old --versus new --calibrator c.json", "--calibrator is for one model"),
         ("--score p0,p1 --versus not_it,it --positive 1", "--positive needs one score column"),

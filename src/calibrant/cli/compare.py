@@ -32,6 +32,7 @@ _LONGEST_BASELINE = 10
     "compare",
     "calibrant compare scores.parquet --label y --score p",
     "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
+    "calibrant compare scores.parquet --score old --versus new --methods auto,isotonic",
 )
 @data_options("versus", "dependence", "missing")
 @click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")

@@ -7,11 +7,12 @@ classes, --classes doesn't name them, and most rows don't sum to one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.phrases import quoted
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def named_models(of: Request, source: RowSource, champion: list[str]) -> dict[st
     given += [(text, source.select(split_names([text], source.names))) for text in of.versus]
     models: dict[str, list[str]] = {}
     for text, columns in given:
+        if not columns:
+            raise InvalidInputError(f"--versus {text!r} names no column. Name the scores of a model.")
         name = columns[0] if len(columns) == 1 else text
         if name in models:
             raise InvalidInputError(f"{name!r} is named twice as a model. Name each model once.")
@@ -73,10 +76,24 @@ def read_models(
                 "as they are not the classes of one. Name one column in --score."
             )
     if not models:
-        return {",".join(opened.score): opened.read(table=table, **how)}
+        with told_of_versus(opened):
+            return {",".join(opened.score): opened.read(table=table, **how)}
     found = {name: replace(opened, score=each).read(table=table, **how) for name, each in models.items()}
     check_widths({name: each.rows for name, each in found.items()})
     return found
+
+
+@contextmanager
+def told_of_versus(opened: OpenedFile) -> Iterator[None]:
+    """Name --versus where several columns are no classes of one model, as their rows don't sum to one."""
+    try:
+        yield
+    except InvalidProbabilityError as error:
+        if len(opened.score) == 1 or "sum to" not in str(error):
+            raise
+        first, second, *_ = opened.score
+        hint = f"Or, if they are separate models: --score {first} --versus {second}."
+        raise InvalidProbabilityError(f"{error} {hint}") from None
 
 
 def _are_separate(opened: OpenedFile, table: pa.Table) -> bool:

@@ -9,7 +9,7 @@ import click
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
 from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, check_suffix, data_options
-from calibrant.cli.models import read_models
+from calibrant.cli.models import read_models, told_of_versus
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 
@@ -85,7 +85,7 @@ def report_on(
             echo(f"{of.file} {said}", err=True)
         columns = opened.resolve(takes_dependence=True)
         how |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
-        with progress("Measuring"):
+        with progress("Measuring"), told_of_versus(opened):
             return Report.from_source(columns.source, group=of.group, problem=policy, **how)
     if policy is None and of.calibrator is None:
         models = read_models(opened)

@@ -47,8 +47,6 @@ class ModelComparison(Readable):
         That of each difference: 1 - (1 - level) / m for m challengers.
     notes : list of str
         What a reader must know of the rows, as in `Scores`.
-    n_skipped : int
-        Number of rows that were left out because they lack a value, where this was asked for.
     """
 
     models: Mapping[str, Scores]
@@ -56,7 +54,6 @@ class ModelComparison(Readable):
     level: float
     difference_level: float
     notes: Sequence[str] = ()
-    n_skipped: int = 0
     _left_to_frames = _IN_FRAMES
 
     @property
@@ -121,7 +118,6 @@ class ModelComparison(Readable):
             "level": self.level,
             "difference_level": self.difference_level,
             **({"notes": list(self.notes)} if self.notes else {}),
-            **({"n_skipped": self.n_skipped} if self.n_skipped else {}),
             "models": {name: scores.to_dict() for name, scores in self.models.items()},
             "differences": {name: scores.to_dict() for name, scores in self.differences.items()},
         }
@@ -150,8 +146,7 @@ class ModelComparison(Readable):
         return [self.verdict, said, *self.notes]
 
     def _after(self) -> list[str]:
-        skipped = [f"{count(self.n_skipped, 'row')} left out for missing values"] if self.n_skipped else []
-        return [*self.score_notes, *skipped]
+        return self.score_notes
 
 
 def compare_models(
