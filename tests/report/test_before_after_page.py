@@ -156,15 +156,17 @@ def test_logits_are_compared_as_probabilities_and_other_scores_are_not() -> None
     assert [th for th in ParsedPage(report.html()).all("th") if th.text == "Before"] == []
 
 
-def test_infinite_losses_before_are_undefined_and_the_brier_score_decides() -> None:
+def test_an_infinite_loss_before_is_said_and_after_is_better() -> None:
     y = np.tile([0, 1, 0, 1, 1, 0, 0, 1], 50)
     p = np.tile([0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.2, 0.9], 50)
     fitted = cb.BetaCalibrator().fit(p, y)
     report = cb.Report(y, p, calibrator=fitted)
     change = report.summary()["calibrator"]["change"]
     assert change["log_loss"]["value"] is None
-    assert "The change of log loss is not defined, as something happened" in report.summary()["calibrator"]["verdict"]
-    assert "undefined" in report.html()
+    said = report.summary()["calibrator"]["verdict"]
+    assert said.startswith("Yes. Before: not calibrated")
+    assert "The change of log loss is infinite: something happened that had probability 0; the Brier score" in said
+    assert '<td class="undefined-value">infinite</td>' in report.html()
 
 
 def test_several_classes_and_groups() -> None:

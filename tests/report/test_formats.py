@@ -21,6 +21,8 @@ from calibrant.report.pages import decimals, percent, signed
         (decimals(-0.5), "\N{MINUS SIGN}0.5000"),
         (signed(0.0401), "+0.040"),
         (signed(-0.0401), "\N{MINUS SIGN}0.040"),
+        (signed(0.00037), "+0.00037"),
+        (signed(1e-9), "0.000"),
         (signed(-0.0001), "\N{MINUS SIGN}0.00010"),
         (shorten("abcdef", 4), "abc\N{HORIZONTAL ELLIPSIS}"),
         (shorten("abcd", 4), "abcd"),

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from calibrant.decisions import Problem
     from calibrant.report.pages import PageReport
 
+#: What is said of rows that are read in passes.
+_NOT_BEFORE = "More rows than are held in memory: the scores before the calibrator are left out."
+
 
 @new_command(
     "report",
@@ -80,13 +83,15 @@ def report_on(
     problem, threshold, per = (None, None, None) if decisions is None else decisions
     policy = None if problem is None else Policy(problem, threshold=threshold)
     if opened.is_large and not opened.models:
-        if of.calibrator is not None:
-            said = "has more rows than are held in memory: only what the calibrator makes of them is shown."
-            echo(f"{of.file} {said}", err=True)
         columns = opened.resolve(takes_dependence=True)
         how |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
         with progress("Measuring"), told_of_versus(opened):
-            return Report.from_source(columns.source, group=of.group, problem=policy, **how)
+            report = Report.from_source(columns.source, group=of.group, problem=policy, **how)
+        if of.calibrator is None:
+            return report
+        summary = report.summary()
+        summary["data"]["notes"].append(_NOT_BEFORE)
+        return report.keep(summary)
     if policy is None and of.calibrator is None:
         models = read_models(opened)
         found = next(iter(models.values()))

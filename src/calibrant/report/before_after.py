@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import Fitted
-from calibrant.metrics import Estimate, Settings, mean_over_units, row_brier, row_log_loss, verdict
+from calibrant.metrics import COMPARED, Settings, compare_model_rows, verdict
 from calibrant.numerics import FloatArray
 from calibrant.persistence import check_fitted
 from calibrant.phrases import count, difference, interval
-from calibrant.report.measured import Measured, of_rows, plain_scores
-from calibrant.results import plain
+from calibrant.report.measured import ON, Measured, of_rows, plain_scores
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
 
-_LOSSES = {"log_loss": row_log_loss, "brier": row_brier}
+_BEFORE, _AFTER = "before", "after"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,69 +38,66 @@ def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) ->
     return rows.probabilities(), calibrator.apply(rows)
 
 
-def measure_before(given: Calibrated, after: Rows, settings: Settings) -> tuple[Measured | None, dict[str, Any] | None]:
-    """Measure the rows before, and the paired differences of their losses to those after."""
-    if given.before is None:
-        return None, None
-    change = {
-        name: {end: plain(getattr(found, end)) for end in ("value", "low", "high", "note")}
-        for name, found in changes(given.before, after, settings.level).items()
-    }
-    return of_rows(given.before, settings), change
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The rows measured before a calibrator and after it, and how the scores after differ, paired by row.
+
+    `direction` says whether rows are predicted "better" or "worse" after it, or "same" where neither is shown.
+    """
+
+    before: Measured
+    after: Measured
+    change: dict[str, dict[str, Any]]
+    direction: str
 
 
-def changes(before: Rows, after: Rows, level: float) -> dict[str, Estimate]:
-    """Estimate log loss and Brier score of the same rows after less before, with paired intervals."""
-    return {name: _change(loss(after), loss(before), after, level) for name, loss in _LOSSES.items()}
-
-
-def _change(loss: FloatArray, before: FloatArray, rows: Rows, level: float) -> Estimate:
-    with np.errstate(invalid="ignore"):
-        each = np.where(loss == before, 0.0, loss - before)  # of two infinite losses neither is more
-    if np.isfinite(each).all():
-        return mean_over_units(each, rows.weights, units_of(rows), level)
-    note = "something happened that had probability 0"
-    return Estimate(math.nan, math.nan, math.nan, "none", note)
+def measure_both(before: Rows, after: Rows, settings: Settings) -> Both:
+    """Measure the same rows with the probabilities that they had before a calibrator and after it."""
+    found = compare_model_rows({_BEFORE: before, _AFTER: after}, settings, ON)
+    sides = [of_rows(rows, settings, found.models[name]) for name, rows in ((_BEFORE, before), (_AFTER, after))]
+    differences = plain_scores(found.differences[_AFTER])
+    change = {name: differences[f"{name}_difference"] for name in COMPARED}
+    direction = "better" if found.better else "worse" if found.worse else "same"
+    return Both(sides[0], sides[1], change, direction)
 
 
 def summarise_calibrator(
-    calibrator: Fitted,
-    after: dict[str, Any],
-    before: Measured | None,
-    curve: dict[str, Any] | None,
-    change: dict[str, Any] | None,
-    level: float,
+    calibrator: Fitted, after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return what a page says of a calibrator, as plain values; `after` is the verdict on what it makes of the rows."""
+    """Return what a page says of a calibrator, as plain values.
+
+    `after` is the verdict on what it makes of the rows, and `curve` that of the rows before it.
+    """
     found: dict[str, Any] = {"name": type(calibrator).__name__, "n_rows": int(calibrator.n_rows_)}
-    if before is None or change is None:
+    if both is None:
         said = "Not known: the scores before it are no probabilities, which could be compared."
         advice = {"what_to_do": after["what_to_do"], "is_of_verdict": True}
         return {**found, "verdict": said, **advice, "before": None, "change": None}
-    was = verdict(before.scores)
-    found |= {"verdict": _words_of_change(was.headline, change, level), **_advice(after, was.headline, change)}
+    was = verdict(both.before.scores)
+    found |= {"verdict": _words_of_change(was.headline, both), **_advice(after, was.headline, both.direction)}
     words = {"state": was.state, "headline": was.headline}
-    return {**found, "before": {**words, "scores": plain_scores(before.scores), "curve": curve}, "change": change}
+    before = {**words, "scores": plain_scores(both.before.scores), "curve": curve}
+    return {**found, "before": before, "change": both.change}
 
 
-def _words_of_change(was: str, change: dict[str, Any], level: float) -> str:
+def _words_of_change(was: str, both: Both) -> str:
     """Say what the calibrator changed."""
     parts = []
     for name, title in (("log_loss", "log loss"), ("brier", "the Brier score")):
-        each = change[name]
+        each = both.change[name]
         if each["value"] is None:
-            parts.append(f"the change of {title} is not defined, as {each['note']}")
+            parts.append(f"the change of {title} is {each['note']}")
             continue
-        between = "" if each["low"] is None else f" ({interval(level, each['low'], each['high'])})"
+        between = "" if each["low"] is None else f" ({interval(each['level'], each['low'], each['high'])})"
         parts.append(f"{title} changes by {difference(each['value'], sign=True)}{between}")
     said = "; ".join(parts)
-    helped = {"better": "Yes", "worse": "No, it did harm", "same": "Not that these rows could show"}[_direction(change)]
+    helped = {"better": "Yes", "worse": "No, it did harm", "same": "Not that these rows could show"}[both.direction]
     return f"{helped}. Before: {_lower(was)}. {said[:1].upper()}{said[1:]}; after less before, paired by row."
 
 
-def _advice(after: dict[str, Any], was: str, change: dict[str, Any]) -> dict[str, Any]:
+def _advice(after: dict[str, Any], was: str, direction: str) -> dict[str, Any]:
     """Say what to do, and whether that is what the verdict on the rows after the calibrator says."""
-    said, direction = after["what_to_do"], _direction(change)
+    said = after["what_to_do"]
     if direction == "worse":
         return {
             "what_to_do": f"Leave the calibrator out: without it rows are predicted better ({_lower(was)}).",
@@ -121,14 +113,6 @@ def _advice(after: dict[str, Any], was: str, change: dict[str, Any]) -> dict[str
 
 def _lower(headline: str) -> str:
     return headline[:1].lower() + headline[1:]
-
-
-def _direction(change: dict[str, Any]) -> str:
-    """Say whether rows are predicted better or worse after: by log loss, or the Brier score where that is infinite."""
-    by = change["log_loss"] if change["log_loss"]["value"] is not None else change["brier"]
-    if by["low"] is None or by["low"] <= 0.0 <= by["high"]:
-        return "same"
-    return "better" if by["high"] < 0.0 else "worse"
 
 
 def words_of_fit(found: dict[str, Any]) -> str:

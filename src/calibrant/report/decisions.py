@@ -135,7 +135,7 @@ def decision_section(found: dict[str, Any]) -> pages.Section:
                 (level, lambda each: pages.ends(each["saved"], digits)),
             ],
             note=lambda each: "" if each["is_possible"] else "More rows than it may have.",
-            look="classes noted",
+            look="classes" if all(each["is_possible"] for each in found["one_action"]) else "classes noted",
             wide=(2,),
             note_title="Note",
         )
@@ -202,9 +202,14 @@ def _name(each: dict[str, Any]) -> str:
     return pages.name(each["action"], _SHORT)
 
 
+def _quoted(action: str) -> str:
+    """Return the name of an action as it stands in a sentence."""
+    return f'"{pages.name(action, _SHORT)}"'
+
+
 def _rule(found: dict[str, Any]) -> str:
     """Say what is decided."""
-    actions = [pages.name(action, _SHORT) for action in found["actions"]]
+    actions = [_quoted(action) for action in found["actions"]]
     if found["threshold"] is None:
         said = f"Each row gets the one of {len(actions)} actions that is expected to cost least."
     else:
@@ -216,9 +221,7 @@ def _rule(found: dict[str, Any]) -> str:
         said = f"The action is {actions[1]} where the probability of {of} is {end}, else {actions[0]}: {why}."
     for action, most in found["capacity"].items():
         of_each = "" if found["per"] is None else f" for each {pages.name(found['per'] or 'group', _SHORT)}"
-        said += (
-            f" At most {count(most, 'row')}{of_each} may get {pages.name(action, _SHORT)}: those that gain most by it."
-        )
+        said += f" At most {count(most, 'row')}{of_each} may get {_quoted(action)}: those that gain most by it."
     return said if found["losses"] is not None else f"{said} Losses differ from row to row."
 
 
@@ -282,7 +285,9 @@ def _words_of_one_action(found: dict[str, Any]) -> str:
     between = (
         f"{percent_level(found['level'])} interval {pages.ends(saved, _digits(found))}" if pages.ends(saved) else ""
     )
-    named = f"Of one action for all rows {_name(best)} costs least"
+    named = f"Of one action for all rows {_quoted(best['action'])} costs least"
+    if saved["value"] == saved["low"] == saved["high"] == 0.0:
+        return f"{named}, and is what the decisions come to."
     if not between:
         return f"{named}. Saved is its loss less that of the decisions."
     if saved["low"] > 0.0:

@@ -22,7 +22,7 @@ from calibrant.phrases import clean, legible, listed, percent_level, shorten
 from calibrant.report import pages
 from calibrant.report.figures import inline_figure
 from calibrant.report.measured import ON, command_words, of_rows, plain_scores, shell_word, summarise
-from calibrant.report.reliability import bins_table, curve_of, figure_of_curves
+from calibrant.report.reliability import bins_table, curve_of, figure_of_curves, told_by_points
 from calibrant.report.report import data_facts
 from calibrant.report.scores import COARSE, MEANINGS
 from calibrant.rows import Rows
@@ -269,7 +269,8 @@ def _curves_section(summary: dict[str, Any]) -> pages.Section:
     curves, level = summary["curves"], percent_level(summary["level"])
     words = "; ".join(f"{shorten(curve['label'], _SHORT)}: {_points(curve)}" for curve in curves)
     title = f"Reliability diagram, {len(curves)} models"
-    draw = partial(inline_figure, partial(figure_of_curves, curves), key="models", title=title, words=words)
+    told = told_by_points(curves, [f"{shorten(curve['label'], _IN_TEXTS)}: " for curve in curves])
+    draw = partial(inline_figure, partial(figure_of_curves, curves), key="models", title=title, words=words, told=told)
     weight = "Weight" if summary["data"]["is_weighted"] else "Rows"
     bins = [bins_table(curve, weight, folded=f"The bins of {_name(curve['label'])}") for curve in curves]
     picture = pages.Picture(draw, _caption(summary, level))

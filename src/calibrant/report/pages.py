@@ -256,7 +256,7 @@ def decimals(value: float, digits: int = 4) -> str:
 def signed(value: float, digits: int = 3) -> str:
     """Write a difference with its sign."""
     text = decimals(value, digits)
-    return f"+{text}" if round(value, digits) > 0.0 else text
+    return f"+{text}" if round(value, significant(value, digits)) > 0.0 else text
 
 
 def figure(score: dict[str, Any], digits: int = 4) -> str:

@@ -200,9 +200,13 @@ def _diagram(curves: list[dict[str, Any]]) -> str:
     if len(curves) > 1:
         words = f"After the calibrator. {words} Before. {_words(curves[1])}"
     names = [""] if len(curves) == 1 else ["After: ", "Before: "]
-    told = {_gid(k): _tellings(curve, name) for k, (curve, name) in enumerate(zip(curves, names, strict=True))}
-    draw = partial(figure_of_curves, curves)
+    draw, told = partial(figure_of_curves, curves), told_by_points(curves, names)
     return inline_figure(draw, key="main", title=_title(curves[0]), words=words, told=told)
+
+
+def told_by_points(curves: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, list[str]]:
+    """Return what the points of the lines of `figure_of_curves` tell; each text begins with the name of its curve."""
+    return {_gid(k): _tellings(curve, name) for k, (curve, name) in enumerate(zip(curves, names, strict=True))}
 
 
 def _panel(curve: dict[str, Any], key: str) -> str:

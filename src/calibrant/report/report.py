@@ -15,7 +15,7 @@ from calibrant.report import pages
 from calibrant.report.before_after import (
     Calibrated,
     apply_to,
-    measure_before,
+    measure_both,
     summarise_calibrator,
     words_of_fit,
 )
@@ -312,18 +312,18 @@ def _summary_of_rows(
     check_integer("n_bins", n_bins, minimum=1)
     name = next(iter(rows.groups), None)
     groups = None if name is None else (name, groups_of_rows(rows, name, settings, ON))
-    measured = of_rows(rows, settings)
+    both = None
+    if calibrated is not None and calibrated.before is not None:
+        both = measure_both(calibrated.before, rows, settings)
+    measured = of_rows(rows, settings) if both is None else both.after
     summary = summarise(measured, n_bins=n_bins, groups=groups, rng=rng, **what)
     if calibrated is not None:
-        before, change = measure_before(calibrated, rows, check_settings(SCORE_BINS, level, rng))
         curve = None
-        if before is not None:
-            curve = main_curve(before, n_bins, rng, least_end=summary["curve"]["upper"])
+        if both is not None:
+            curve = main_curve(both.before, n_bins, rng, least_end=summary["curve"]["upper"])
             if curve["upper"] > summary["curve"]["upper"]:
                 summary["curve"] = main_curve(measured, n_bins, rng, least_end=curve["upper"])
-        summary["calibrator"] = summarise_calibrator(
-            calibrated.calibrator, summary["verdict"], before, curve, change, settings.level
-        )
+        summary["calibrator"] = summarise_calibrator(calibrated.calibrator, summary["verdict"], both, curve)
     if decisions is not None:
         summary["decisions"] = _decided(rows, decisions, summary, settings.level)
     return summary
@@ -333,15 +333,15 @@ def _data_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section on the rows and on how intervals were found."""
     level = percent_level(summary["data"]["level"])
     how = ("Intervals", f"Level {level}, pointwise. {methods_of(summary)}")
-    return pages.Section("Data and method", [pages.Facts([*data_facts(summary), how])])
+    of = summary["calibrator"]
+    by = [] if of is None else [("Calibrator", words_of_fit(of))]
+    return pages.Section("Data and method", [pages.Facts([*by, *data_facts(summary), how])])
 
 
 def data_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Return what the rows are, as terms and texts."""
     data = summary["data"]
     facts = [] if data["source"] is None else [("Source", pages.name(data["source"]))]
-    if summary.get("calibrator") is not None:  # a page of several models has none
-        facts.append(("Calibrator", words_of_fit(summary["calibrator"])))
     if data["score_names"]:
         names = [pages.name(each, _SHORT) for each in data["score_names"]]
         facts.append(("Scores from", listed(names, most=_MOST_NAMED)))

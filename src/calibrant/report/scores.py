@@ -118,7 +118,8 @@ def _table_of_change(change: dict[str, Any], level: str, digits: int) -> list[pa
 
     def value(name: str) -> str | pages.Cell:
         if change[name]["value"] is None:
-            return pages.Cell("undefined", "undefined-value")
+            said = str(change[name]["note"]).split(":", maxsplit=1)[0] or "undefined"
+            return pages.Cell(said, "undefined-value")
         return pages.signed(change[name]["value"], digits)
 
     found = pages.table(
@@ -131,7 +132,10 @@ def _table_of_change(change: dict[str, Any], level: str, digits: int) -> list[pa
         ],
         look="classes",
     )
-    lead = "The change is paired by row, so that what is hard before and after cancels: below 0 is better."
+    lead = (
+        "The change is paired by row, so that what is hard before and after cancels: below 0 is better, of the AUC "
+        "above 0."
+    )
     return [pages.Text(lead), found]
 
 
