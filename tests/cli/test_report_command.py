@@ -139,6 +139,10 @@ def test_calibrator_shows_the_scores_before_and_after_it(run: Run, binary: pa.Ta
     )
     assert_written(run, "scores.csv --calibrator c.json --weight w", expected)
     assert expected.summary()["calibrator"]["change"]["brier"]["high"] < 0.0
+    run("fit scores.csv --method beta --weight w -o own.json")
+    run("report scores.csv --calibrator own.json --weight w -o r.md")
+    assert "Judge the calibrator on rows that it was not fitted to." in Path("r.md").read_text("utf-8")
+    assert "fitted to 600 rows of scores.csv, at 20" in expected.markdown()
 
 
 def test_calibrator_of_several_columns_in_any_order(run: Run, several: pa.Table) -> None:

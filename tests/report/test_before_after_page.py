@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -203,3 +204,23 @@ def test_refusals_say_what_is_wrong(options: dict[str, Any], error: type[Excepti
         options["calibrator"] = cb.GroupedCalibrator(cb.BetaCalibrator()).fit(p, y, groups=np.arange(200) % 2)
     with pytest.raises(error, match=message):
         cb.Report(y, p, **options)
+
+
+def test_rows_that_it_was_fitted_to_are_known_by_their_hash(tmp_path: Path) -> None:
+    y, p = binary(500, sharpness=2.0)
+    for kind, scores in (("probability", p), ("logit", np.log(p / (1.0 - p)))):
+        weight = np.arange(500) % 3
+        fitted = cb.SigmoidCalibrator(input=kind).fit(scores, y, sample_weight=weight)
+        said = cb.persistence.Provenance.of(scores, y, sample_weight=weight, input=kind, source="spring <b>.csv")
+        cb.save(fitted, tmp_path / "c.json", provenance=said)
+        known = cb.load(tmp_path / "c.json")
+        same = cb.Report(y, scores, calibrator=known, sample_weight=weight)
+        assert same.summary()["calibrator"]["is_of_these_rows"]
+        text = ParsedPage(same.html()).one("body").text
+        assert "Not to be told from these rows, which it was fitted to: all figures after it flatter it." in text
+        assert "Judge the calibrator on rows that it was not fitted to." in text
+        assert "fitted to 333 rows: these, by their hash." in text
+        other = cb.Report(y[:400], scores[:400], calibrator=known)
+        assert not other.summary()["calibrator"]["is_of_these_rows"]
+        text = ParsedPage(other.html()).one("body").text
+        assert f"fitted to 333 rows of spring <b>.csv , at {said.fitted_at}. Those of them that are among" in text

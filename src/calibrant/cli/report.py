@@ -132,6 +132,6 @@ def _before(opened: OpenedFile, found: FileRows) -> dict[str, Any]:
     table = source.source.read(list(dict.fromkeys([*columns.inputs, *([] if weight is None else [weight])])))
     if weight is not None:
         table = table.filter(np.asarray(table.column(weight), dtype=np.float64) > 0.0)
-    scores = columns.rows(table.select(columns.inputs)).probabilities()
-    before = None if scores is None else found.rows.with_scores(scores)
-    return {"calibrated": Calibrated(columns.fitted, before), "score_names": list(columns.score)}
+    scores = columns.rows(table.select(columns.inputs)).scores
+    rows = found.rows.with_scores(scores, input=columns.fitted.input)
+    return {"calibrated": Calibrated(columns.fitted, rows), "score_names": list(columns.score)}

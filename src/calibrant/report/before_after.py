@@ -10,24 +10,44 @@ from calibrant.fitted import Fitted
 from calibrant.metrics import COMPARED, Settings, compare_model_rows, verdict
 from calibrant.numerics import FloatArray
 from calibrant.persistence import check_fitted
-from calibrant.phrases import count, difference, interval
+from calibrant.phrases import clean, count, difference, interval
+from calibrant.provenance import RowHash
+from calibrant.report import pages
 from calibrant.report.measured import ON, Measured, of_rows, plain_scores
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
 
 _BEFORE, _AFTER = "before", "after"
+#: What is said where the rows are those that the calibrator was fitted to.
+_FLATTERED = {
+    "verdict": "Not to be told from these rows, which it was fitted to: all figures after it flatter it.",
+    "what_to_do": "Judge the calibrator on rows that it was not fitted to.",
+    "is_of_verdict": False,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A fitted calibrator, and the rows with the probabilities that they had before it; None where these are scores."""
+    """A fitted calibrator, and the rows that are reported with the scores that it takes."""
 
     calibrator: Fitted
-    before: Rows | None
+    rows: Rows
+
+    @property
+    def before(self) -> Rows | None:
+        """The rows with the probabilities that they had before it; None where their scores are none."""
+        found = self.rows.probabilities()
+        return None if found is None else self.rows.with_scores(found)
+
+    @property
+    def is_of_these_rows(self) -> bool:
+        """Whether it is known to have been fitted to these rows."""
+        said = self.calibrator.provenance_
+        return said is not None and said.rows_sha256 == RowHash().update(self.rows).hexdigest()
 
 
-def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray | None, FloatArray]:
-    """Return the probabilities of given scores before a calibrator, None where they are none, and after it."""
+def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Return the checked scores that a calibrator takes, and the probabilities that it makes of them."""
     check_fitted(calibrator, Fitted, "report")
     if not calibrator.is_exclusive:
         raise InvalidInputError(
@@ -35,7 +55,7 @@ def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) ->
             "per row. Report on the probabilities of each label against that label."
         )
     rows = calibrator.read(y_prob, groups=groups if calibrator.needs_groups else None, name="y_prob")
-    return rows.probabilities(), calibrator.apply(rows)
+    return rows.scores, calibrator.apply(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +82,30 @@ def measure_both(before: Rows, after: Rows, settings: Settings) -> Both:
 
 
 def summarise_calibrator(
-    calibrator: Fitted, after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None
+    given: Calibrated, after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None
 ) -> dict[str, Any]:
     """Return what a page says of a calibrator, as plain values.
 
     `after` is the verdict on what it makes of the rows, and `curve` that of the rows before it.
     """
+    calibrator, said = given.calibrator, given.calibrator.provenance_
     found: dict[str, Any] = {"name": type(calibrator).__name__, "n_rows": int(calibrator.n_rows_)}
+    found["fitted_to"] = None if said is None else {"source": clean(said.source), "fitted_at": said.fitted_at}
+    found["is_of_these_rows"] = given.is_of_these_rows
+    return found | _compared(after, both, curve) | (_FLATTERED if given.is_of_these_rows else {})
+
+
+def _compared(after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what is said of the scores before it, and of what to do."""
     if both is None:
         said = "Not known: the scores before it are no probabilities, which could be compared."
         advice = {"what_to_do": after["what_to_do"], "is_of_verdict": True}
-        return {**found, "verdict": said, **advice, "before": None, "change": None}
+        return {"verdict": said, **advice, "before": None, "change": None}
     was = verdict(both.before.scores)
-    found |= {"verdict": _words_of_change(was.headline, both), **_advice(after, was.headline, both.direction)}
+    found = {"verdict": _words_of_change(was.headline, both), **_advice(after, was.headline, both.direction)}
     words = {"state": was.state, "headline": was.headline}
     before = {**words, "scores": plain_scores(both.before.scores), "curve": curve}
-    return {**found, "before": before, "change": both.change}
+    return found | {"before": before, "change": both.change}
 
 
 def _words_of_change(was: str, both: Both) -> str:
@@ -117,7 +145,12 @@ def _lower(headline: str) -> str:
 
 def words_of_fit(found: dict[str, Any]) -> str:
     """Say what is known of the rows that the calibrator was fitted to."""
-    return (
-        f"{found['name']}, fitted to {count(found['n_rows'], 'row')}. Which rows these were is not known here: "
-        "rows that it was fitted to flatter it, so give rows that it has not seen."
-    )
+    said = f"{found['name']}, fitted to {count(found['n_rows'], 'row')}"
+    if found["is_of_these_rows"]:
+        return f"{said}: these, by their hash. That flatters it, so give rows that it has not seen."
+    if found["fitted_to"] is None:
+        flatter = "rows that it was fitted to flatter it, so give rows that it has not seen"
+        return f"{said}. Which rows these were is not known here: {flatter}."
+    source = f" of {pages.name(found['fitted_to']['source'])}" if found["fitted_to"]["source"] else ""
+    at = found["fitted_to"]["fitted_at"]
+    return f"{said}{source}, at {at}. Those of them that are among the rows here flatter it."

@@ -136,11 +136,11 @@ class Report(pages.PageReport):
             raise InvalidInputError("costs and per are of a problem. Pass problem, or leave them out.")
         named = None if groups is None else {group_name or series_name(groups) or "group": groups}
         known = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
-        before: Any = None
+        scores: Any = None
         if calibrator is not None:
             if pos_label is not None or classes is not None:
                 raise InvalidInputError("pos_label and classes are what the calibrator says. Leave them out.")
-            before, y_prob = apply_to(calibrator, y_prob, groups)
+            scores, y_prob = apply_to(calibrator, y_prob, groups)
             classes = calibrator.classes_
         known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
         rows = measured_rows(y_true, y_prob, **known)
@@ -148,7 +148,8 @@ class Report(pages.PageReport):
             decisions.check_weight(len(y_prob) - rows.n_rows, len(y_prob))
         calibrated = None
         if calibrator is not None:
-            calibrated = Calibrated(calibrator, None if before is None else measured_rows(y_true, before, **known))
+            of_scores = {"input": calibrator.input, "sum_to_one": calibrator.sums_to_one}
+            calibrated = Calibrated(calibrator, measured_rows(y_true, scores, **of_scores, **known))
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         what = {
             "title": title,
@@ -312,9 +313,8 @@ def _summary_of_rows(
     check_integer("n_bins", n_bins, minimum=1)
     name = next(iter(rows.groups), None)
     groups = None if name is None else (name, groups_of_rows(rows, name, settings, ON))
-    both = None
-    if calibrated is not None and calibrated.before is not None:
-        both = measure_both(calibrated.before, rows, settings)
+    before = None if calibrated is None else calibrated.before
+    both = None if before is None else measure_both(before, rows, settings)
     measured = of_rows(rows, settings) if both is None else both.after
     summary = summarise(measured, n_bins=n_bins, groups=groups, rng=rng, **what)
     if calibrated is not None:
@@ -323,7 +323,7 @@ def _summary_of_rows(
             curve = main_curve(both.before, n_bins, rng, least_end=summary["curve"]["upper"])
             if curve["upper"] > summary["curve"]["upper"]:
                 summary["curve"] = main_curve(measured, n_bins, rng, least_end=curve["upper"])
-        summary["calibrator"] = summarise_calibrator(calibrated.calibrator, summary["verdict"], both, curve)
+        summary["calibrator"] = summarise_calibrator(calibrated, summary["verdict"], both, curve)
     if decisions is not None:
         summary["decisions"] = _decided(rows, decisions, summary, settings.level)
     return summary
