@@ -76,6 +76,7 @@ NO_RESULTS = {
     "CheckedBatch": "machinery",
     "HeldBatches": "machinery",
     "WindowRows": "machinery",
+    "UnlabelledWindow": "a part of a report",
     "CalibrationMartingale": "machinery",
 }
 RNG = np.random.default_rng(20)

@@ -148,6 +148,7 @@ class Request:
     missing: Missing = "error"
     versus: tuple[str, ...] = ()
     input: InputKind | None = None
+    has_labels: bool = True
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
@@ -189,7 +190,7 @@ class Request:
     @property
     def beside(self) -> list[str]:
         """The columns beside scores and groups that are named: labels, weights, and what rows share."""
-        named = (self.label, self.weight, self.cluster, self.time, self.label_end)
+        named = (self.label if self.has_labels else None, self.weight, self.cluster, self.time, self.label_end)
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns:

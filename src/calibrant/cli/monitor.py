@@ -14,6 +14,7 @@ import click
 from calibrant.cli.common import echo, json_option, new_command, table, write_json
 from calibrant.cli.data import OpenedFile, Request, check_output, check_suffix, data_options
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
+from calibrant.cli.monitor_unlabelled import UnlabelledRequest
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, listed
@@ -35,6 +36,7 @@ _LEAST_ROWS = 30
     "calibrant monitor scores.parquet --label y --score p --date day --every week -o monitor.html",
     "calibrant monitor 2026-11-23.csv --state monitor.json",
     "calibrant monitor scores.parquet --rows 500 --time at --label-end known --missing wait",
+    "calibrant monitor new.parquet --no-labels --reference old.parquet --columns age,city --date day",
 )
 @data_options("input", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
@@ -56,6 +58,14 @@ _LEAST_ROWS = 30
     metavar="FILE",
     help="Go on from this file, and write it anew: run it on each day's rows. Windows that it has are passed over.",
 )
+@click.option("--no-labels", is_flag=True, help="Estimate what labels will show, and watch for drift instead.")
+@click.option("--reference", metavar="FILE", help="--no-labels: rows from before, to compare with.")
+@click.option(
+    "--columns", multiple=True, metavar="COLUMNS", help="--no-labels: also watch these for drift: a,b or a pattern."
+)
+@click.option(
+    "--threshold", type=float, metavar="SCORE", help="--no-labels: predict positive from here.  [default: 0.5]"
+)
 @click.option("-o", "--output", metavar="OUT", help="Also write a page (.html), or all figures (.json).")
 @click.option("--title", default="Calibration monitor", metavar="TEXT", help="Heading of the page.")
 @json_option
@@ -69,6 +79,10 @@ def command(
     alpha: float | None,
     missing: str,
     state: str | None,
+    no_labels: bool,
+    reference: str | None,
+    columns: tuple[str, ...],
+    threshold: float | None,
     output: str | None,
     title: str,
     as_json: bool,
@@ -92,6 +106,10 @@ def command(
     label is late for no reason that has to do with what it is.
 
     --calibrator watches what a saved calibrator, of any kind, makes of the scores; --group names its groups.
+
+    --no-labels estimates from the probabilities alone what labels will show: right if they are calibrated on these
+    rows. With --reference it raises the alarm where scores, or --columns, are spread otherwise than in the rows of that
+    file; at most a share alpha of streams that don't drift ever raises it. A --state has read the reference.
     """
     from calibrant.monitor import PERIODS, MonitorReport
     from calibrant.validation import check_choice
@@ -105,6 +123,24 @@ def command(
     if state == "-":
         raise InvalidInputError("--state - can't be read again. Name a file.")
     check_choice("--missing", missing, ("error", "skip", "wait"))
+    if no_labels:
+        for name in ("cluster", "time", "label_end"):
+            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+                option = f"--{name.replace('_', '-')}"
+                raise InvalidInputError(f"--no-labels takes rows as independent. Leave {option} out.")
+            options[name] = None
+        if missing == "wait":
+            raise InvalidInputError("--missing wait is for labels, and --no-labels reads none. Leave one out.")
+        if reference is not None:
+            for target in filter(None, (output, state)):
+                check_output(target, reference, options["file"])
+        request = Request(**options | {"missing": missing, "has_labels": False})
+        threshold = 0.5 if threshold is None else threshold
+        unlabelled = UnlabelledRequest(request, date, every, rows, reference, columns, threshold, alpha, state)
+        ctx.exit(unlabelled.run(output, title, as_json=as_json))
+    for name, value in (("reference", reference), ("columns", columns or None), ("threshold", threshold)):
+        if value is not None:
+            raise InvalidInputError(f"--{name} is for --no-labels. Add that, or leave it out.")
     asked = WindowRequest(date, every, rows, missing)
     with nullcontext() if state is None else open_target(state, private=True, wait=_WAIT) as out:
         monitor = _load(state, alpha)

@@ -56,7 +56,7 @@ class WindowRequest:
         if self.size is not None and of.time is not None and at.size:
             times = as_times(table.column(of.time).take(at), name=called(of.time, source.name))
             at = at[np.argsort(times, kind="stable")]
-        files, place = _files(opened, table.num_rows)
+        files, place = file_places(opened, table.num_rows, of.label)
         if self.date is not None and self.missing != "skip":
             refuse_missing(table.select([self.date]), source.name, {})
         no_label = is_missing(table.column(of.label))
@@ -117,8 +117,8 @@ def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
     return found.n_rows, found.hexdigest()[:32]
 
 
-def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:
-    """Return the names of the files of a folder in their order, and the number of each row's file."""
+def file_places(opened: OpenedFile, n_rows: int, column: str) -> tuple[list[str], IntArray]:
+    """Return the names of the files of a folder in their order, and the number of each row's file, by any column."""
     import numpy as np
 
     from calibrant.tables import is_many
@@ -127,6 +127,6 @@ def _files(opened: OpenedFile, n_rows: int) -> tuple[list[str], IntArray]:
     if not is_many(source.name):
         return [source.name], np.zeros(n_rows, dtype=np.int64)
     sizes: dict[str, int] = {}
-    for batch in source.scan([opened.request.label]):
+    for batch in source.scan([column]):
         sizes[batch.where] = sizes.get(batch.where, 0) + batch.table.num_rows
     return list(sizes), np.repeat(np.arange(len(sizes)), list(sizes.values()))

@@ -4,6 +4,7 @@ from calibrant.monitor.drift import DriftMonitor as DriftMonitor, DriftWindow as
 from calibrant.monitor.martingale import CalibrationMartingale as CalibrationMartingale
 from calibrant.monitor.monitor import CalibrationMonitor as CalibrationMonitor, Window as Window
 from calibrant.monitor.page import MonitorReport as MonitorReport
+from calibrant.monitor.unlabelled import UnlabelledReport as UnlabelledReport, UnlabelledWindow as UnlabelledWindow
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
