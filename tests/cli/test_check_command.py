@@ -120,6 +120,7 @@ def test_page_and_summary_say_what_failed(run: Run, project: None, monkeypatch: 
     page, summary = Path("page.html").read_text("utf-8"), Path("summary.md").read_text("utf-8")
     assert "1 of 4 gates failed" in page
     assert page.count("<script") == 1  # the page's own
+    assert "src=" not in page
     assert page.count("<svg") == 2
     ids = [part.split('"')[0] for part in page.split(' id="')[1:]]
     assert len(ids) == len(set(ids))
