@@ -36,7 +36,7 @@ import calibrant as cb
 from calibrant.errors import CalibrantError
 from calibrant.fitted import Fitted
 from calibrant.forecasts import GaussianForecast
-from calibrant.monitor import CalibrationMonitor
+from calibrant.monitor import CalibrationMonitor, DriftMonitor
 from calibrant.persistence import from_document, load, to_document, to_sql
 from calibrant.tables import open_rows
 from calibrant.training import TrainConfig
@@ -244,6 +244,74 @@ def _read_state(path: Path) -> None:
     monitor.update([0, 1, 1], [0.2, 0.6, 0.7], **declared.get(path.name, {}))
 
 
+def _drift_rows(n: int, shift: float = 0.0) -> dict[str, Any]:
+    rng = np.random.default_rng(n)
+    age = rng.normal(40.0 + shift, 10.0, n)
+    age[::7] = np.nan
+    return {"p": rng.random(n), "age": age, "city": rng.choice(["a", "b", None], n)}
+
+
+def _drift_states() -> dict[str, bytes]:
+    fresh, quiet, drifted = (DriftMonitor(_drift_rows(100), alpha=alpha) for alpha in (0.01, 0.05, 0.5))
+    for _ in range(2):
+        quiet.update(_drift_rows(80))
+        drifted.update(_drift_rows(120, 30.0))
+    monitors = {"fresh": fresh, "quiet": quiet, "drifted": drifted}
+    return {f"{name}.json": json.dumps(monitor.to_dict()).encode() for name, monitor in monitors.items()}
+
+
+def _read_drift_state(path: Path) -> None:
+    from calibrant.persistence import read_plain
+
+    monitor = DriftMonitor.from_dict(read_plain(path))
+    again = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
+    assert DriftMonitor.from_dict(again).to_dict() == monitor.to_dict()
+    kinds = {column["name"]: column["kind"] for column in again["columns"]}
+    rows = {name: [0.5, 40.0] if kind == "number" else ["a", None] for name, kind in kinds.items()}
+    window = monitor.update(rows, name=f"after {len(monitor.windows)} others, {'x' * 20}")
+    assert np.isfinite(list(window.log_e_values.values())).all()
+
+
+_CHECKS = """
+label = "y"
+max = {ece = 0.05, brier = 0.2}
+missing = "skip"
+[[check]]
+name = "cards"
+files = ["scores.parquet", "old/*.csv"]
+score = "p_*"
+positive = 1
+cluster = "who"
+min.auc = 0.7
+[[check]]
+name = "loans"
+files = "loans.csv"
+classes = ["a", "b", true]
+level = 0.9
+"""
+
+
+def _check_files() -> dict[str, bytes]:
+    part = _CHECKS.replace("[[check]]", "[[tool.calibrant.check]]")
+    return {
+        "calibrant.toml": _CHECKS.encode(),
+        "pyproject.toml": f'[project]\nname = "x"\n[tool.calibrant]{part}'.encode(),
+    }
+
+
+def _read_check_file(path: Path) -> None:
+    from calibrant.cli.data import Request
+    from calibrant.cli.project import find_project, read_project
+
+    project = read_project(path)
+    assert find_project(path.parent) is not None
+    for check in project.checks:
+        assert all(np.isfinite(gate.limit) for gate in check.gates)
+        Request("x", **check.options(project.folder))
+        with contextlib.suppress(CalibrantError):
+            check.paths(project.folder)
+
+
 def _run_files() -> dict[str, bytes]:
     record = {"run_id": "a", "started": "2026-03-01T00:00:00", "files": {}, "steps": {"fit": 1.5}, "version": "0.1.0"}
     scores = {"log_loss": 0.5, "brier": 0.2, "accuracy": 0.8}
@@ -358,6 +426,8 @@ def _read_names(path: Path) -> None:
 SURFACES = {
     "documents": Surface(_documents, _read_document),
     "states": Surface(_states, _read_state),
+    "drift states": Surface(_drift_states, _read_drift_state),
+    "check files": Surface(_check_files, _read_check_file),
     "run folders": Surface(_run_files, _read_run),
     "project files": Surface(_projects, _read_project),
     "margins": Surface(_margins, _read_margins),

@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 #: 20,000 in all.
 N_FILES = {
     "documents": 6_000,
-    "states": 3_000,
+    "states": 2_000,
+    "drift states": 1_000,
     "run folders": 1_000,
-    "project files": 4_000,
+    "project files": 3_000,
+    "check files": 1_000,
     "margins": 1_000,
     "tables": 4_000,
     "names": 1_000,
