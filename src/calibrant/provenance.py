@@ -16,10 +16,12 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant._version import __version__
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
+from calibrant.numerics import FloatArray
 from calibrant.phrases import bracketed, clean, count, figure, percent_level, shorten
 from calibrant.results import Plain, Score, plain
 from calibrant.rows import Rows, read_rows
@@ -39,7 +41,8 @@ _FIX = "Fit the calibrator again, or leave the provenance out."
 class RowHash:
     """A hash of rows in their order: scores, weight and the place of the label among the sorted classes.
 
-    Each row is these numbers, as little-endian float64, so that batches give what the whole gives.
+    Of forecasts of a number, these are their columns, weight and outcome. Each row is these numbers, as little-endian
+    float64, so that batches give what the whole gives.
     """
 
     def __init__(self) -> None:
@@ -48,8 +51,12 @@ class RowHash:
 
     def update(self, rows: Rows) -> Self:
         """Count rows in."""
-        self._hash.update(np.column_stack((rows.scores, rows.weights, rows.codes)).astype("<f8").tobytes())
-        self.n_rows += rows.n_rows
+        return self.update_numbers(rows.scores, rows.weights, rows.codes)
+
+    def update_numbers(self, scores: FloatArray, weight: FloatArray, labels: npt.NDArray[Any]) -> Self:
+        """Count rows in, given by their numbers; `scores` may have several columns."""
+        self._hash.update(np.column_stack((scores, weight, labels)).astype("<f8").tobytes())
+        self.n_rows += weight.size
         return self
 
     def hexdigest(self) -> str:
@@ -120,7 +127,7 @@ class Provenance(Plain):
         Number of rows, those of weight zero left out.
     rows_sha256 : str
         Hash of the rows in their order. Each row counts as its scores, its weight and the place of its label among the
-        sorted classes, as little-endian float64.
+        sorted classes, or as the columns of a forecast, the weight and the outcome, as little-endian float64.
     out_of_fold : OutOfFold or None
         What the scores were worth before, and after a calibration that had not seen them, where this was measured.
     calibrant : str
@@ -182,6 +189,11 @@ class Provenance(Plain):
         found = RowHash()
         for rows in batches:
             found.update(rows)
+        return cls.of_hash(found, source=source, out_of_fold=out_of_fold)
+
+    @classmethod
+    def of_hash(cls, found: RowHash, *, source: str, out_of_fold: OutOfFold | None = None) -> Self:
+        """Describe rows that were hashed."""
         return cls(_now(), shorten(clean(source), _MOST_LETTERS), found.n_rows, found.hexdigest(), out_of_fold)
 
     def encode(self) -> dict[str, Any]:

@@ -90,6 +90,20 @@ def test_every_kind_that_fit_makes_keeps_it(rows: pa.Table) -> None:
         assert cb.load("c.pkl").provenance_.fitted_at == AT_EPOCH
 
 
+def test_recalibrators_of_forecasts_keep_it_too(rows: pa.Table) -> None:
+    rng = np.random.default_rng(1)
+    mu, sd, w = rng.normal(size=60), rng.uniform(0.5, 2.0, 60), rng.integers(0, 3, 60).astype(float)
+    y = mu + 2.0 * sd * rng.normal(size=60)
+    pq.write_table(pa.table({"y": y, "mu": mu, "sd": sd, "w": w}), "forecasts.parquet")
+    fit = "forecast fit forecasts.parquet --outcome y --mean mu --std sd --weight w --method variance -o f.json"
+    run(fit, **EPOCH)
+    known = cb.load("f.json").provenance_
+    numbers = np.column_stack((mu, sd, w, y))[w > 0.0]
+    assert known.rows_sha256 == hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()
+    assert (known.fitted_at, known.source, known.n_rows) == (AT_EPOCH, "forecasts.parquet", len(numbers))
+    assert f"{AT_EPOCH}, by calibrant" in run("inspect f.json").output
+
+
 @pytest.mark.parametrize("suffix", ["json", "pkl"])
 def test_same_rows_at_the_same_time_give_the_same_bytes(rows: pa.Table, suffix: str) -> None:
     for name in "ab":

@@ -110,6 +110,11 @@ def write_json(document: dict[str, Any]) -> None:
     echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
+def source_name(file: str) -> str:
+    """Return what a document says that rows come from."""
+    return "standard input" if file == "-" else file
+
+
 def notes(scores: Mapping[str, Score]) -> list[str]:
     """Return what a reader must know of the scores, a line each."""
     return [f"{score.name}: {score.note}" for score in scores.values() if score.note]

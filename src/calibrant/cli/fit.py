@@ -85,7 +85,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     if group is None and opened.is_large:
         said, batches = fit_large(single, opened)
         common.echo(f"{said}\n")
-        known = Provenance.of_batches(batches, source=source_name(file))
+        known = Provenance.of_batches(batches, source=common.source_name(file))
         persistence.save(single, output, metadata={"label": options["label"]}, provenance=known)
         common.echo(f"Saved {output}")
         return
@@ -96,7 +96,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     if isinstance(fitted, Calibrator):
         warn_if_certain(fitted, found.rows)
     figures, out_of_fold = out_of_fold_table(fitted, found.rows, seed)
-    known = Provenance.of_batches([found.rows], source=source_name(file), out_of_fold=out_of_fold)
+    known = Provenance.of_batches([found.rows], source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(fitted, output, metadata={"label": options["label"]}, provenance=known)
     common.echo(found.describe())
     common.echo(f"Fitted {describe(fitted)}.\n")
@@ -143,11 +143,6 @@ def fit_large(calibrator: Calibrator, opened: OpenedFile) -> tuple[str, Iterator
         "No out-of-fold figures of so many rows: measure it on rows that it has not seen, by calibrant evaluate."
     )
     return said, (batch.rows for batch in reader)
-
-
-def source_name(file: str) -> str:
-    """Return what a document says that rows come from."""
-    return "standard input" if file == "-" else file
 
 
 def describe(fitted: Calibrator | GroupedCalibrator) -> str:

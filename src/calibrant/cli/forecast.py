@@ -168,14 +168,16 @@ def fit_command(output: str, method: str, seed: int, **options: Any) -> None:
 
     fitted = new_recalibrator(method, common.take_params(options, _SETTINGS))
     check_output(output, options["file"])
-    rows = read_forecasts(**options)
+    rows = read_forecasts(**options, hashed=True)
     with common.progress("Fitting, round", "") as advance:
         if method == "threshold":
             fitted.set_params(seed=seed, progress=None if advance is None else lambda done, *_: advance(done))
         figures = held_out_table(rows, fitted.fresh(), seed)
         fitted.fit(rows.forecast, rows.y, **rows.known)
     metadata = {"outcome": rows.outcome, "columns": rows.found.to_dict()}
-    persistence.save(fitted, output, metadata=metadata)
+    assert rows.row_hash is not None  # noqa: S101 - as was asked
+    known = persistence.Provenance.of_hash(rows.row_hash, source=common.source_name(options["file"]))
+    persistence.save(fitted, output, metadata=metadata, provenance=known)
     common.echo(rows.describe())
     what, *more = [*fitted.describe(), ""]
     common.echo(f"Fitted {method} on {count(fitted.n_rows_, 'row')}{f': {what}' if what else ''}.")

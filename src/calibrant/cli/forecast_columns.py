@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calibrant.dependence import Dependence
     from calibrant.forecasts import Forecast, Outcomes
     from calibrant.numerics import FloatArray
+    from calibrant.provenance import RowHash
     from calibrant.tables import FormatLike, RowSource
 
 #: Columns that a line names before it counts the others.
@@ -152,6 +153,7 @@ class ForecastRows:
     dependence_names: dict[str, str]
     extra: dict[str, pa.ChunkedArray] = field(default_factory=dict)
     extra_names: dict[str, str] = field(default_factory=dict)
+    row_hash: RowHash | None = None
 
     def numbers(self, option: str) -> FloatArray | None:
         """Return the finite numbers of the column that an option names; None where it names none."""
@@ -197,9 +199,13 @@ def read_forecasts(
     weight: str | None = None,
     format: FormatLike = None,
     extra: Mapping[str, str | None] | None = None,
+    hashed: bool = False,
     **options: Any,
 ) -> ForecastRows:
-    """Read and check the rows that the options name; `extra` names columns that are kept as they are, by option."""
+    """Read and check the rows that the options name; `extra` names columns that are kept as they are, by option.
+
+    With `hashed`, what tells the rows from others is kept too.
+    """
     from calibrant.dependence import read_dependence
     from calibrant.tables import open_rows
     from calibrant.validation import as_weight
@@ -223,7 +229,20 @@ def read_forecasts(
     cluster, time, label_end = (called(column or "", where) for column in asked.values())
     dependence = read_dependence(y.size, *known, rows=where, names=(cluster, time, label_end))
     kept = {option: found.column(column) for option, column in more.items()}
-    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named, kept, more)
+    row_hash = _row_hash(found.select(list(chosen.names)), weights, y) if hashed else None
+    return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named, kept, more, row_hash)
+
+
+def _row_hash(columns: pa.Table, weight: FloatArray | None, y: FloatArray) -> RowHash:
+    """Return what tells the rows with weight from others."""
+    import numpy as np
+
+    from calibrant.provenance import RowHash
+
+    numbers = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.columns])
+    weights = np.ones(y.size) if weight is None else weight
+    kept = weights > 0.0
+    return RowHash().update_numbers(numbers[kept], weights[kept], y[kept])
 
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
