@@ -81,8 +81,8 @@ def test_messages_of_commands_speak_of_options_and_dates(tmp_path: Any) -> None:
     data = [str(file), "--score", "p", "--label", "y"]
     for command in (["fit", *data, "-o", str(tmp_path / "c.json")], ["evaluate", *data]):
         output = CliRunner().invoke(main, command).output
-        assert re.search(r"row 0: -0\.5 is outside \[0, 1\] \(19 of 20 rows\)\. .* pass --input logit", output)
+        assert re.search(r"line 2: -0\.5 is outside \[0, 1\] \(19 of 20 rows\)\. .* pass --input logit", output)
         assert "input=" not in output
     file.write_text("p,y,d\n" + "".join(f"0.5,{k % 2},{k:02d}/04/1999\n" for k in range(1, 21)))
     output = CliRunner().invoke(main, ["monitor", *data, "--date", "d"]).output
-    assert re.search(r"row 0: '01/04/1999' is no date \(20 of 20 rows\)\. Write 1999-04-01", output)
+    assert re.search(r"line 2: '01/04/1999' is no date \(20 of 20 rows\)\. Write 1999-04-01", output)

@@ -132,9 +132,9 @@ def test_file_without_rows_gets_the_column(run: Run, fitted: cb.IsotonicCalibrat
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        ("p\n0.5\nx\n", "", "column 'p' of new.csv row 1: 'x' is not a number"),
-        ("p\n0.5\n1.5\n", "", "column 'p' of new.csv row 1: 1.5 is outside [0, 1]"),
-        ("p\n0.5\nNA\n", "", "column 'p' of new.csv row 1: missing value"),
+        ("p\n0.5\nx\n", "", "column 'p' of new.csv line 3: 'x' is not a number"),
+        ("p\n0.5\n1.5\n", "", "column 'p' of new.csv line 3: 1.5 is outside [0, 1]"),
+        ("p\n0.5\nNA\n", "", "column 'p' of new.csv line 3: missing value"),
         ("prob\n0.5\n", "", "new.csv has no column 'p'."),
         (
             "p,p_calibrated\n0.5,1\n",

@@ -163,7 +163,7 @@ def test_help_names_every_method(run: Run) -> None:
         ("-o no/c.json", "no/"),
         ("", "Missing option '-o' / '--output'"),
         ("-o scores.csv", "-o scores.csv is the file that is read. Write to another one."),
-        ("-o c.json --score row", "column 'row' of scores.csv row 2: 2.0 is outside [0, 1]"),
+        ("-o c.json --score row", "column 'row' of scores.csv line 4: 2.0 is outside [0, 1]"),
     ],
 )
 def test_what_can_not_be_fitted_is_said_and_nothing_is_written(

@@ -192,7 +192,7 @@ def test_audit_lists_the_groups_of_the_library(run: Run, cities: pa.Table) -> No
         ("report cities.csv --group town -o r.html", "cities.csv has no column 'town'"),
         ("audit cities.csv", "Missing option '--groups'"),
         ("audit cities.csv --groups city --order 0", "max_order=0 is too small"),
-        ("audit cities.csv --groups p", "column 'p' of cities.csv row 0: 0.636962 names no group"),
+        ("audit cities.csv --groups p", "column 'p' of cities.csv line 2: 0.636962 names no group"),
     ],
 )
 def test_column_that_names_no_groups_is_refused(run: Run, cities: pa.Table, command: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_score_of_a_label_outside_the_unit_interval_is_refused_by_place(run: Run
     frame.to_csv("new.csv", index=False)
     result = run("apply m.json new.csv -o out.csv")
     assert result.exit_code == 2
-    assert "new.csv row 5, column 'p_dog': 1.5 is outside [0, 1]" in result.output
+    assert "new.csv line 7, column 'p_dog': 1.5 is outside [0, 1]" in result.output
 
 
 def test_several_labels_are_described_one_by_one(run: Run) -> None:

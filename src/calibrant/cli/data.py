@@ -53,7 +53,11 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
         given = {name: value for name, value in said.items() if value is not None}
         if given:
             options["format"] = TableFormat(options["format"], **given)
-        command(*args, **options)
+        read = [file for file in (options["file"], options.get("fitted_to")) if file is not None]
+        try:
+            command(*args, **options)
+        except CalibrantError as error:
+            raise type(error)(_in_lines(str(error), read, options["format"])) from None
 
     return with_options(_FORMAT_OPTIONS)(with_format)
 
@@ -102,6 +106,18 @@ _OPTIONS = {
         )
     ],
 }
+
+
+def _in_lines(message: str, files: Sequence[str], format: FormatLike) -> str:
+    """Return a message with lines of text files in place of rows, as far as the files can be read."""
+    from calibrant.tables import in_lines
+
+    try:
+        for file in files:
+            message = in_lines(message, file, format)
+    except (CalibrantError, OSError):  # the message is of what can't be read
+        return message
+    return message
 
 
 def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -316,9 +332,17 @@ class OpenedFile:
         return file != "-" and (is_remote(file) or is_many(file) or Path(file).is_file())
 
     def read(
-        self, *, input: InputKind = "probability", both_classes: bool = False, table: pa.Table | None = None
+        self,
+        *,
+        input: InputKind = "probability",
+        both_classes: bool = False,
+        table: pa.Table | None = None,
+        are_all: bool = True,
     ) -> FileRows:
-        """Read the rows into memory, and check them; or check those of a table that was read from the file."""
+        """Read the rows into memory, and check them; or check those of a table that was read from the file.
+
+        `are_all` says whether the table holds all rows of the file, in their order.
+        """
         import numpy as np
 
         from calibrant.rows import read_rows
@@ -332,6 +356,7 @@ class OpenedFile:
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
         where = f"the complete rows of {where}" if self.source.n_skipped else where
+        where = where if are_all else f"the counted rows of {where}"
         for name in [*self.score, *([] if of.weight is None else [of.weight])]:
             check_numbers(table.column(name), called(name, where))
         kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)

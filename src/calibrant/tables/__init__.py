@@ -15,6 +15,7 @@ from calibrant.tables.table_format import (
 from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
 from calibrant.tables.finding import is_many as is_many
 from calibrant.tables.formats import format_of_other as format_of_other
+from calibrant.tables.lines import in_lines as in_lines
 from calibrant.tables.missing import (
     MISSING as MISSING,
     SKIP_HINT as SKIP_HINT,
