@@ -23,7 +23,7 @@ TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")
 #: What takes probabilities of shape (n, 1), as scikit-learn's functions of the same names do.
 TAKE_ONE_COLUMN = ("CalibrationDisplay", "calibration_curve")
 #: Arguments that take one score per row of shape (n, 1) too, and names of what refuses it.
-ONE_SCORE = ("scores", "y_prob", "probabilities")
+ONE_SCORE = ("scores", "y_prob", "probabilities", "predictions")
 REFUSE_ONE = (
     *("estimate_prior", "kelly_stakes", "linear_stakes", "sizing_error", "threshold_table", "choose_threshold"),
     "MultilabelCalibrator",
