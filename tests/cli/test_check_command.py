@@ -165,6 +165,19 @@ def test_what_goes_together_is_taken_together(run: Run, binary: pa.Table) -> Non
     assert "Groups: " in Path("page.html").read_text("utf-8")
 
 
+def test_scores_may_be_logits(run: Run, binary: pa.Table) -> None:
+    p = np.asarray(binary["p"])
+    pq.write_table(binary.append_column("z", pa.array(np.log(p / (1.0 - p)))), "logits.parquet")
+    write('score = "z"\ninput = "logit"\nmax.brier = 1\n[[check]]\nname = "a"\nfiles = "logits.parquet"\n')
+    (found,) = json.loads(run("check --json").stdout)["checks"]
+    expected = cb.evaluate(binary["y"], binary["p"])["brier"].value
+    assert found["scores"]["brier"]["value"] == pytest.approx(expected, abs=1e-12)
+    result = run("evaluate logits.parquet --json")
+    assert "input 'logit'" in result.stderr
+    assert json.loads(result.stdout)["scores"] == found["scores"]
+    assert run("evaluate logits.parquet --score p --json").exit_code == 0
+
+
 def test_skipped_rows_are_said(run: Run) -> None:
     Path("gaps.csv").write_text("y,p\n" + "0,0.2\n1,0.7\n" * 20 + "1,\n")
     write('missing = "skip"\nlevel = 0.9\n[[check]]\nname = "a"\nfiles = "gaps.csv"\nmax.brier = 1\n')

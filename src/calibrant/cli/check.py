@@ -59,9 +59,9 @@ def command(
     """Run the checks of the project file: measure each file that it names, and judge it by its gates.
 
     calibrant.toml says what to check; in pyproject.toml the same stands below [tool.calibrant]. Keys before the first
-    [[check]] hold for all checks; label, score, weight, positive, classes, cluster, time and label_end among them hold
-    for other commands in this folder too, where their options don't say otherwise. A [[check]] has a name, files and
-    gates, max and min, and what of the columns, level, missing, format, group and calibrator is its own.
+    [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time and label_end among
+    them hold for other commands in this folder too, where their options don't say otherwise. A [[check]] has a name,
+    files and gates, max and min, and what of the columns, level, missing, format, group and calibrator is its own.
 
     A pattern of files stands for each file that it matches; names are relative to the project file. The figures, and
     what passes, are those of calibrant evaluate.

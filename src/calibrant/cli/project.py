@@ -37,6 +37,7 @@ _LONGEST_NAME = 100
 _SHARED = {
     "label": ("label",),
     "score": ("score",),
+    "input": ("input", "score", "calibrator"),
     "weight": ("weight",),
     "positive": ("positive", "label", "calibrator"),
     "classes": ("classes", "score", "calibrator"),
@@ -52,6 +53,7 @@ class Settings:
 
     label: str | None = None
     score: tuple[str, ...] | None = None
+    input: str | None = None
     weight: str | None = None
     positive: str | None = None
     classes: str | None = None
@@ -311,6 +313,7 @@ def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str
     """Read the settings of a table."""
     from calibrant.cli.gates import Gate
     from calibrant.errors import DocumentError, did_you_mean
+    from calibrant.validation import INPUT_KINDS
 
     known = [*(entry.name for entry in fields(Settings) if entry.name != "gates"), "max", "min", *others]
     found: dict[str, Any] = {}
@@ -333,6 +336,8 @@ def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str
                     found[key] = each.value if isinstance(each.value, str) else _as_csv(map(_label, each.items()))
                 case "format":
                     found[key] = each.choice(choices.FORMATS)
+                case "input":
+                    found[key] = each.choice(INPUT_KINDS)
                 case "missing":
                     found[key] = each.choice(("error", "skip"))
                 case "level":
