@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -75,6 +76,30 @@ class Commands(ExamplesMixin, click.Group):
             ctx.fail(f"there is no command {args[0]!r}.{did_you_mean(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line. Click ends what was interrupted with 1, which here is a failed gate."""
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            if not standalone_mode:
+                return code
+        except click.ClickException as error:
+            if not standalone_mode:
+                raise
+            error.show()
+            code = error.exit_code
+        except (click.exceptions.Abort, KeyboardInterrupt, EOFError):
+            if not standalone_mode:
+                raise
+            code = INTERRUPTED
+        sys.exit(code if isinstance(code, int) else 0)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         if os.environ.get("NO_COLOR"):
@@ -89,7 +114,8 @@ class Commands(ExamplesMixin, click.Group):
             _forget_output()
             ctx.exit(BROKEN_PIPE)
         except KeyboardInterrupt:
-            echo("Interrupted.", err=True)
+            with _uninterrupted():
+                echo("Interrupted.", err=True)
             ctx.exit(INTERRUPTED)
         except MemoryError:
             raise Refusal("there is not enough memory. Take fewer rows.") from None
@@ -124,6 +150,21 @@ class Refusal(click.ClickException):
     def format_message(self) -> str:
         """Return the message as a terminal may show it."""
         return for_terminal(self.message)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ignore further signals of an interruption: Arrow sends itself the one that it was stopped by once more."""
+    old = None
+    for _ in range(3):
+        with suppress(ValueError, KeyboardInterrupt):  # in another thread than the main one there are no signals
+            old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            break
+    try:
+        yield
+    finally:
+        if old is not None:
+            signal.signal(signal.SIGINT, old)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant.cli.completing import complete_params
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import for_terminal
 
@@ -35,7 +36,11 @@ class ExamplesMixin:
 
 
 class Command(ExamplesMixin, click.Command):
-    """A command with examples."""
+    """A command with examples, whose files and columns the shell completes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        complete_params(self.params)
 
 
 class Group(ExamplesMixin, click.Group):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calibrant.cli import choices
 from calibrant.cli.common import (
     echo,
     json_option,
@@ -16,6 +17,7 @@ from calibrant.cli.common import (
     table,
     write_json,
 )
+from calibrant.cli.completing import Names
 from calibrant.cli.data import Request, data_options, split_list
 from calibrant.cli.models import describe_models, read_models
 from calibrant.phrases import bracketed, count, figure, percent_level
@@ -35,7 +37,12 @@ _LONGEST_BASELINE = 10
     "calibrant compare scores.parquet --score old --versus new --methods auto,isotonic",
 )
 @data_options("versus", "dependence", "missing")
-@click.option("--methods", metavar="A,B", help="Names of methods.  [default: all that take such scores]")
+@click.option(
+    "--methods",
+    type=Names(choices.METHODS),
+    metavar="A,B",
+    help="Names of methods.  [default: all that take such scores]",
+)
 @click.option("--input", metavar="KIND", default="probability", help="probability, logit or score.")
 @click.option("--folds", type=click.IntRange(min=2), default=5, metavar="N", help="Folds.")
 @level_option()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
@@ -45,14 +45,8 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_format(*args: Any, **options: Any) -> None:
-        from calibrant.tables import TableFormat
-
-        delimiter = options.pop("delimiter")
-        said = {"delimiter": _NAMED_DELIMITERS.get(delimiter, delimiter)}
-        said |= {name: options.pop(name) for name in ("decimal", "encoding")}
-        given = {name: value for name, value in said.items() if value is not None}
-        if given:
-            options["format"] = TableFormat(options["format"], **given)
+        options["format"] = said_format(options)
+        options = {name: value for name, value in options.items() if name not in _LAYOUT}
         read = [file for file in (options["file"], options.get("fitted_to")) if file is not None]
         try:
             command(*args, **options)
@@ -62,6 +56,8 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options(_FORMAT_OPTIONS)(with_format)
 
 
+#: The options that say how the text of FILE is written.
+_LAYOUT = ("delimiter", "decimal", "encoding")
 #: Delimiters that are hard to type.
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 _FORMAT_OPTIONS = [
@@ -106,6 +102,16 @@ _OPTIONS = {
         )
     ],
 }
+
+
+def said_format(options: Mapping[str, Any]) -> FormatLike:
+    """Return what the options say of FILE."""
+    from calibrant.tables import TableFormat
+
+    said = {name: value for name in _LAYOUT if (value := options.get(name)) is not None}
+    if "delimiter" in said:
+        said["delimiter"] = _NAMED_DELIMITERS.get(said["delimiter"], said["delimiter"])
+    return TableFormat(options.get("format"), **said) if said else options.get("format")
 
 
 def _in_lines(message: str, files: Sequence[str], format: FormatLike) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli import common
+from calibrant.cli import choices, common
+from calibrant.cli.completing import Names
 from calibrant.cli.data import check_output, check_suffix, split_list
 from calibrant.cli.forecast_columns import forecast_options, numbers_in, read_forecasts
 from calibrant.cli.gates import check_gates, gate_results, judge, parse_gates
@@ -30,7 +31,12 @@ _PICTURES = (".png", ".svg", ".pdf")
 )
 @click.argument("file")
 @forecast_options(outcomes=True)
-@click.option("--method", metavar="NAMES", help="Recalibrators to compare: average,threshold.  [default: all]")
+@click.option(
+    "--method",
+    type=Names(choices.RECALIBRATORS),
+    metavar="NAMES",
+    help="Recalibrators to compare: average,threshold.  [default: all]",
+)
 @click.option("--held-out", default=0.5, metavar="SHARE", help="Share of the rows that is measured on.")
 @click.option("--thresholds", metavar="NUMBERS", help="Thresholds y0 of decisions.  [default: 50 over the outcomes]")
 @click.option("--costs", metavar="NUMBERS", help="Cost ratios between 0 and 1.  [default: 50 from 0.05 to 0.95]")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli import choices, common
+from calibrant.cli.completing import Names
 from calibrant.cli.data import OpenedFile, Request, check_output, data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.phrases import count, listed
@@ -42,7 +43,13 @@ _OPTIONS = (
 )
 @data_options("dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="auto", metavar="NAME", help=f"{', '.join(choices.METHODS)}; platt is sigmoid.")
+@click.option(
+    "--method",
+    type=Names(choices.METHODS),
+    default="auto",
+    metavar="NAME",
+    help=f"{', '.join(choices.METHODS)}; platt is sigmoid.",
+)
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
 @click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")

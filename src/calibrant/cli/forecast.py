@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli import choices, common
+from calibrant.cli.completing import Names
 from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table
 from calibrant.cli.forecast_apply import apply_command
@@ -151,7 +152,13 @@ def evaluate_command(
 @click.argument("file")
 @forecast_options(outcomes=True)
 @click.option("-o", "--output", required=True, metavar="RECALIBRATOR", help="Where to save it: .json or .pkl.")
-@click.option("--method", default="threshold", metavar="NAME", help=f"{', '.join(choices.RECALIBRATORS)}.")
+@click.option(
+    "--method",
+    type=Names(choices.RECALIBRATORS),
+    default="threshold",
+    metavar="NAME",
+    help=f"{', '.join(choices.RECALIBRATORS)}.",
+)
 @click.option("--algorithm", metavar="NAME", help="threshold: regularised, or the paper's own.")
 @click.option("--direct-layer", is_flag=True, default=None, help="threshold: add an isotonic fit per threshold.")
 @click.option("--shift", is_flag=True, default=None, help="variance: move the forecasts too.")
