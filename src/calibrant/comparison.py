@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -210,8 +210,12 @@ def compare_rows(
     cv: Folding,
     seed: int,
     level: float,
+    on_method: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Compare methods on checked rows of both classes, as `compare` does; by name the same rows with several scores."""
+    """Compare methods on checked rows of both classes, as `compare` does; by name the same rows with several scores.
+
+    `on_method` is told how many are done.
+    """
     named = {f"{name}: ": each for name, each in models.items()} if isinstance(models, Mapping) else {"": models}
     rows = next(iter(named.values()))
     cv, level = check_folding(cv), check_fraction("level", level)
@@ -221,12 +225,16 @@ def compare_rows(
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     splits = plain_splits(rows, cv, rng=seed)
     losses: dict[str, list[_Losses]] = {}
+    n_done = 0
     for model, own in named.items():
         as_they_are = own.probabilities()
         if as_they_are is not None:
             losses[f"{model}{NONE}"] = _unfitted_losses(own.with_scores(as_they_are), splits)
         for name, made in _named(methods, own).items():
             losses[f"{model}{name}"] = _fitted_losses(made, own, splits)
+            n_done += 1
+            if on_method is not None:
+                on_method(n_done)
     baseline = next(iter(losses))
     rows = rows.take(held_out_rows(splits))
     dependence = DesignEffects.of(rows)

@@ -13,6 +13,7 @@ from calibrant.cli.common import (
     json_option,
     level_option,
     new_command,
+    progress,
     seed_option,
     table,
     write_json,
@@ -68,7 +69,8 @@ def command(
     first, is_one = next(iter(models.values())), len(models) == 1
     rows = first.rows if is_one else {name: each.rows for name, each in models.items()}
     named = None if methods is None else split_list(methods)
-    ranked = compare_rows(rows, methods=named, cv=folds, seed=seed, level=level)
+    with progress("Comparing", "methods") as on_method:
+        ranked = compare_rows(rows, methods=named, cv=folds, seed=seed, level=level, on_method=on_method)
     if as_json:
         source = first.columns.source
         read: dict[str, Any] = {"file": source.name, "label": options["label"]}
