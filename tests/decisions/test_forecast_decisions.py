@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from calibrant.decisions import (
@@ -389,3 +390,26 @@ THREE = world(3, 0)
 def test_what_cannot_be_decided_is_refused(make: Any, kind: type[Exception], words: str) -> None:
     with pytest.raises(kind, match=words), np.errstate(divide="ignore"):
         make()
+
+
+@pytest.mark.parametrize("base", [0.0, 1_000.0, 1e9])
+def test_an_action_that_loses_the_same_whatever_comes_has_no_variance(base: float) -> None:
+    forecast = GaussianForecast(np.linspace(20.0, 60.0, 50), 5.0)
+    table = Problem({"few": {"calm": base, "busy": base + 3.0}, "all": {"calm": base, "busy": base}}, thresholds=40.0)
+    p_busy = 1.0 - forecast.cdf(40.0)
+    _, variance = table.moments(forecast, None)
+    assert_allclose(variance[:, 0], 9.0 * p_busy * (1.0 - p_busy), rtol=1e-9, atol=1e-12)
+    assert_array_equal(variance[:, 1], 0.0)
+
+    function = Problem(lambda _, y, action: base + (y if action == "few" else np.zeros_like(y)), actions=["few", "all"])
+    mean, variance = function.moments(forecast, None)
+    assert_allclose(mean[:, 0] - base, forecast.mean(), rtol=1e-6)
+    assert_allclose(variance[:, 0], 25.0, rtol=0.02)  # quantiles at even levels cut the tails
+    assert_array_equal(variance[:, 1], 0.0)
+
+
+def test_the_interval_of_a_fixed_cost_is_a_point() -> None:
+    forecast = GaussianForecast(np.full(60, 90.0), 1.0)
+    costs = {"few": {"calm": 0.0, "busy": 2_000.0}, "all": {"calm": 1_000.0, "busy": 1_000.0}}
+    gap = evaluate(np.full(60, 90.0), forecast, Problem(costs, thresholds=50.0)).by_action["all"]["gap"]
+    assert max(abs(gap.value), abs(gap.low), abs(gap.high)) < 1e-9

@@ -164,8 +164,10 @@ def expected(prob: FloatArray, losses: FloatArray) -> FloatArray:
 def moments(prob: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of what each action will lose, shape (n, A), by probabilities of (n,) or (n, K)."""
     columns = two_columns(prob)
-    mean = expected(columns, losses)
-    return mean, np.maximum(expected(columns, losses**2) - mean**2, 0.0)
+    # what the classes lose more than the first: squares of the losses themselves would round where they are alike
+    more = losses - losses[..., :1]
+    variance = expected(columns, more**2) - expected(columns, more) ** 2
+    return expected(columns, losses), np.maximum(variance, 0.0)
 
 
 def lost_by_class(losses: FloatArray, codes: IntArray) -> FloatArray:

@@ -140,12 +140,13 @@ class NumberLosses:
 
     def moments(self, forecast: Distributions, costs: Any) -> tuple[FloatArray, FloatArray]:
         """Return mean and variance of what each action will lose, shape (n, A), over quantiles at even levels."""
-        mean, square = (np.zeros((len(forecast), len(self.actions))) for _ in range(2))
-        for level in _LEVELS:
-            losses = self.of(np.asarray(forecast.ppf(level)), costs)
-            mean += losses / _N_QUANTILES
+        first = self.of(np.asarray(forecast.ppf(_LEVELS[0])), costs)
+        more, square = np.zeros_like(first), np.zeros_like(first)
+        for level in _LEVELS[1:]:  # what is lost more than at the first: see `losses.moments`
+            losses = self.of(np.asarray(forecast.ppf(level)), costs) - first
+            more += losses / _N_QUANTILES
             square += losses**2 / _N_QUANTILES
-        return mean, np.maximum(square - mean**2, 0.0)
+        return first + more, np.maximum(square - more**2, 0.0)
 
 
 def as_distributions(given: Any, name: str) -> Distributions:
