@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import doctest
-import os
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from page_runner import ROOT, fenced, run
+
 README = ROOT / "README.md"
 COMMANDS = ("evaluate", "decide", "fit", "apply", "inspect", "report")
-FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-
-
-class Block(NamedTuple):
-    """A fenced block: its language, its text, and the line of the file that its text starts on."""
-
-    language: str
-    text: str
-    line: int
 
 
 @pytest.mark.slow
@@ -66,64 +51,3 @@ def test_what_is_untrue_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     with pytest.raises((AssertionError, ArithmeticError), match=re.escape(message)):
         run(text)
-
-
-# --- the runner ----------------------------------------------------------------------------------------------
-
-
-def run(text: str) -> None:
-    """Run the blocks in order, as a reader would: Python in one session, commands in the same folder."""
-    names: dict[str, Any] = {"__name__": "readme"}
-    for block in fenced(text):
-        match block.language:
-            case "python":
-                padded = "\n" * (block.line - 1) + block.text
-                exec(compile(padded, "README.md", "exec"), names)
-            case "pycon":
-                run_session(block, names)
-            case "console":
-                run_commands(block)
-
-
-def run_session(block: Block, names: dict[str, Any]) -> None:
-    """Run a block of `>>>` lines and compare what it prints."""
-    test = doctest.DocTestParser().get_doctest(block.text, names, "README.md", "README.md", block.line - 1)
-    assert test.examples, f"README.md:{block.line}: no >>> in a pycon block"
-    report: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=report.append, clear_globs=False)
-    assert not report, f"README.md:{block.line}\n{''.join(report)}"
-    names.update(test.globs)
-
-
-def run_commands(block: Block) -> None:
-    """Run a block of `$ calibrant` lines; compare what they print, and their exit code with what `echo $?` shows."""
-    commands = [*re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)]
-    codes = [m[2].strip() if m[1] == "echo $?" else "0" for m in [*commands[1:], *commands[:1]]]
-    for found, code in zip(commands, codes, strict=True):
-        command, shown = found[1], found[2]
-        place = f"README.md:{block.line + block.text[: found.start()].count(chr(10))}"
-        if command == "echo $?":
-            continue
-        assert command.startswith("calibrant "), f"{place}: only calibrant runs in a console block"
-        done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(command)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT / "src"),
-                "COLUMNS": "100",
-                "NO_COLOR": "1",
-                "PYTHONWARNINGS": "error",
-            },
-        )
-        assert done.returncode == int(code), f"{place}: exit code {done.returncode}, and not {code}\n{done.stdout}"
-        if shown.strip():
-            assert doctest.OutputChecker().check_output(shown, done.stdout, FLAGS), f"{place}: printed\n{done.stdout}"
-
-
-def fenced(text: str) -> Iterator[Block]:
-    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        yield Block(found[1], found[2], text[: found.start(2)].count("\n") + 1)
