@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
-from calibrant.cli.data import split_list
+from calibrant.cli.option_texts import split_list
 
 Run = Callable[..., Result]
 

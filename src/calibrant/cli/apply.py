@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import echo, new_command, progress
-from calibrant.cli.data import check_output, format_options, split_list
+from calibrant.cli.option_texts import check_output, split_list
+from calibrant.cli.table_options import format_options
 from calibrant.phrases import count, listed
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import echo, json_option, level_option, new_command, table, write_json
-from calibrant.cli.data import Request, data_options
+from calibrant.cli.data import Request
+from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, figure
 
 if TYPE_CHECKING:

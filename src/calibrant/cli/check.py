@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli import choices, common
-from calibrant.cli.data import Request, check_output, check_suffix
+from calibrant.cli.data import Request
 from calibrant.cli.evaluate import measure_large, measure_rows
 from calibrant.cli.gates import check_gates, gate_results
+from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.project import Check, Project, find_project, read_project
 from calibrant.cli.report import report_on
 from calibrant.errors import CalibrantError, InvalidInputError, unknown_name

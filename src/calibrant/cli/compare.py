@@ -19,8 +19,10 @@ from calibrant.cli.common import (
     write_json,
 )
 from calibrant.cli.completing import Names
-from calibrant.cli.data import Request, data_options, split_list
+from calibrant.cli.data import Request
 from calibrant.cli.models import describe_models, read_models
+from calibrant.cli.option_texts import split_list
+from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, figure, percent_level
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def complete_params(params: Sequence[click.Parameter]) -> None:
 
 
 def _columns(ctx: click.Context) -> tuple[str, ...]:
-    from calibrant.cli.data import said_format
+    from calibrant.cli.option_texts import said_format
     from calibrant.errors import CalibrantError
     from calibrant.tables import open_rows
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from calibrant.cli import choices
-from calibrant.cli.common import with_options
-from calibrant.cli.project import with_project_defaults
+from calibrant.cli.model_columns import check_versus, named_models
+from calibrant.cli.option_texts import called, labelled_classes, positive_class, split_names
 from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
@@ -21,7 +15,6 @@ from calibrant.errors import (
     InvalidScoreError,
     InvalidWeightError,
     ShapeError,
-    did_you_mean,
 )
 from calibrant.phrases import listed, quoted
 
@@ -38,116 +31,6 @@ MANY = 1 << 24
 _BYTES_PER_ROW = 50
 #: Columns that a line names before it counts the others.
 _MOST_NAMED = 6
-
-
-def format_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what FILE is, which it gets as one, `format`."""
-
-    @wraps(command)
-    def with_format(*args: Any, **options: Any) -> None:
-        options["format"] = said_format(options)
-        options = {name: value for name, value in options.items() if name not in _LAYOUT}
-        read = [file for file in (options["file"], options.get("fitted_to")) if file is not None]
-        try:
-            command(*args, **options)
-        except CalibrantError as error:
-            raise type(error)(_in_lines(str(error), read, options["format"])) from None
-
-    return with_options(_FORMAT_OPTIONS)(with_format)
-
-
-#: The options that say how the text of FILE is written.
-_LAYOUT = ("delimiter", "decimal", "encoding")
-#: Delimiters that are hard to type.
-_NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
-_FORMAT_OPTIONS = [
-    click.option(
-        "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(choices.FORMATS)}."
-    ),
-    click.option("--delimiter", metavar="C", help="What stands between fields of CSV: ';', '|', tab.  [default: ,]"),
-    click.option("--decimal", metavar="C", help="Decimal point of CSV: , as in 0,25.  [default: .]"),
-    click.option("--encoding", metavar="NAME", help="Encoding of text: latin-1, utf-16, ...  [default: utf-8]"),
-]
-_OPTIONS = {
-    "positive": [
-        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
-    ],
-    "calibrator": [
-        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them.")
-    ],
-    "input": [
-        click.option(
-            "--input",
-            metavar="KIND",
-            help="What the scores are: probability, logit; score with --calibrator.  [default: probability, or what "
-            "the calibrator takes]",
-        )
-    ],
-    "dependence": [
-        click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
-        click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
-        click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time."),
-    ],
-    "missing": [
-        click.option(
-            "--missing", default="error", metavar="WHAT", help="Rows that lack a value: error; skip leaves them out."
-        )
-    ],
-    "versus": [
-        click.option(
-            "--versus",
-            multiple=True,
-            metavar="COLUMNS",
-            help="Scores of another model, compared to that of --score. May be repeated.",
-        )
-    ],
-}
-
-
-def said_format(options: Mapping[str, Any]) -> FormatLike:
-    """Return what the options say of FILE."""
-    from calibrant.tables import TableFormat
-
-    said = {name: value for name in _LAYOUT if (value := options.get(name)) is not None}
-    if "delimiter" in said:
-        said["delimiter"] = _NAMED_DELIMITERS.get(said["delimiter"], said["delimiter"])
-    return TableFormat(options.get("format"), **said) if said else options.get("format")
-
-
-def _in_lines(message: str, files: Sequence[str], format: FormatLike) -> str:
-    """Return a message with lines of text files in place of rows, as far as the files can be read."""
-    from calibrant.tables import in_lines
-
-    try:
-        for file in files:
-            message = in_lines(message, file, format)
-    except (CalibrantError, OSError):  # the message is of what can't be read
-        return message
-    return message
-
-
-def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
-    options: list[Callable[..., Any]] = [
-        click.argument("file"),
-        click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
-        click.option(
-            "--score",
-            multiple=True,
-            metavar="COLUMNS",
-            help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p"
-            + (", or those of the calibrator]" if "calibrator" in more else "]"),
-        ),
-        click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
-        format_options,
-        click.option(
-            "--classes",
-            metavar="LABELS",
-            help="The class of each score column: a,b,c. Needed where names don't say it and labels lack a class.",
-        ),
-    ]
-    options += [option for name in more for option in _OPTIONS[name]]
-    return lambda command: with_options(options)(with_project_defaults(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +59,17 @@ class Request:
         """Open the file, and find the columns of scores and groups."""
         from calibrant.cli.calibrated_source import CalibratedSource
         from calibrant.cli.logit_source import LogitSource
-        from calibrant.cli.models import check_versus, named_models
         from calibrant.tables import open_rows, opened_for
 
-        check_versus(self)
+        said = {"--calibrator": self.calibrator, "--group": self.group, "--groups": next(iter(self.groups), None)}
+        check_versus(self.versus, said)
         source = open_rows(self.file, format=self.format)
         n_rows = source.n_rows
         score = split_names(self.score, source.names)
         groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
         fitted = None if self.calibrator is None else self._fitted_columns(source, score)
         inputs = source.select(score or ["p"]) if fitted is None else fitted.inputs
-        models = named_models(self, source, inputs)
+        models = named_models(self.versus, self.score, source, inputs)
         read = [*inputs, *(name for columns in models.values() for name in columns), *source.select(self.beside)]
         source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
         if fitted is not None:
@@ -460,71 +343,3 @@ class OpenedFile:
         score = [score[place] for place in places]
         pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
         return FileColumns(self.request, self.source, score, self.groups, classes, None, f"classes {how}: {pairs}")
-
-
-def called(column: str, where: str) -> str:
-    """Return what messages call a column."""
-    return f"column {column!r} of {where}"
-
-
-def positive_class(given: str | None, classes: list[Any]) -> object:
-    """Return the positive one of two classes: the one that is given as text, or the larger one."""
-    if given is None:
-        return classes[1]
-    for label in classes:
-        if given == str(label) or (isinstance(label, bool) and given == str(label).lower()):
-            return label
-    near = did_you_mean(given, classes)
-    raise InvalidLabelError(f"--positive {given!r} is none of the labels {classes!r}.{near}")
-
-
-def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the column names that options list; a name that holds commas is taken whole if there is such a column."""
-    return [name for text in given for name in ([text] if text in names else split_list(text))]
-
-
-def split_list(text: str) -> list[str]:
-    """Return what commas separate, with quotes as in CSV."""
-    return [item.strip() for item in next(csv.reader([text], skipinitialspace=True), []) if item.strip()]
-
-
-def check_output(output: str, *inputs: str | None) -> None:
-    """Refuse to write over a file that the command reads as something else."""
-    for name in inputs:
-        if (
-            name is not None
-            and name != "-"
-            and Path(name).exists()
-            and Path(output).exists()
-            and Path(name).samefile(output)
-        ):
-            raise InvalidInputError(f"-o {output} is the file that is read. Write to another one.")
-
-
-def check_suffix(output: str, *suffixes: str) -> str:
-    """Return the suffix of a file to write, or say which there are."""
-    suffix = Path(output).suffix.lower()
-    if suffix not in suffixes:
-        named = [each for each in suffixes if each != ".htm"]
-        raise InvalidInputError(
-            f"-o {output} doesn't say what to write. End it in {', '.join(named[:-1])} or {named[-1]}."
-        )
-    return suffix
-
-
-def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:
-    """Return classes given as text as values of the kind that the labels have, in the order given."""
-    import pyarrow as pa
-
-    texts = split_list(given)
-    if pa.types.is_boolean(kind):
-        truths = {"true": True, "false": False}
-        if odd := next((text for text in texts if text.lower() not in truths), None):
-            raise InvalidInputError(f"--classes: {odd!r} is not true or false, as the labels are.")
-        return [truths[text.lower()] for text in texts]
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        try:
-            return [int(text) for text in texts]
-        except ValueError:
-            raise InvalidInputError(f"--classes {given}: the labels are whole numbers.") from None
-    return list(texts)

@@ -11,7 +11,7 @@ import click
 
 from calibrant.cli import common
 from calibrant.cli.costs import COST_OPTIONS, cost_columns, read_problem, read_with_costs
-from calibrant.cli.data import FileRows, Request, called, data_options, format_options, split_list, split_names
+from calibrant.cli.data import FileRows, Request
 from calibrant.cli.decide_experiment import experiment_command
 from calibrant.cli.decide_forecasts import (
     FORECAST_OPTIONS,
@@ -26,6 +26,8 @@ from calibrant.cli.decide_forecasts import (
 )
 from calibrant.cli.evaluate import as_table
 from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
+from calibrant.cli.option_texts import called, split_list, split_names
+from calibrant.cli.table_options import data_options, format_options
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.phrases import bracketed, count, figure, quoted, shorten
 

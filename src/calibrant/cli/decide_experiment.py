@@ -10,9 +10,9 @@ import click
 
 from calibrant.cli import choices, common
 from calibrant.cli.completing import Names
-from calibrant.cli.data import check_output, check_suffix, split_list
 from calibrant.cli.forecast_columns import forecast_options, numbers_in, read_forecasts
 from calibrant.cli.gates import check_gates, gate_results, judge, parse_gates
+from calibrant.cli.option_texts import check_output, check_suffix, split_list
 from calibrant.errors import UnknownNameError, unknown_name
 from calibrant.files import open_target
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from calibrant.cli.data import called
 from calibrant.cli.forecast_columns import DISTRIBUTION_OPTIONS, ForecastColumns, ForecastRows, read_forecasts
+from calibrant.cli.option_texts import called
 from calibrant.errors import InvalidInputError
 
 if TYPE_CHECKING:

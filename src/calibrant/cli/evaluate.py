@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli import choices, common
-from calibrant.cli.data import FileColumns, OpenedFile, Request, data_options
+from calibrant.cli.data import FileColumns, OpenedFile, Request
 from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.models import describe_models, models_facts, read_models, told_of_versus
+from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, difference, figure, p_value, percent_level, shorten
 
 if TYPE_CHECKING:

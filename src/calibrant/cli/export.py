@@ -10,7 +10,7 @@ import click
 
 from calibrant.cli import choices
 from calibrant.cli.common import echo, new_command
-from calibrant.cli.data import check_output, split_list
+from calibrant.cli.option_texts import check_output, split_list
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import for_terminal
 

@@ -13,7 +13,9 @@ import click
 
 from calibrant.cli import choices, common
 from calibrant.cli.completing import Names
-from calibrant.cli.data import OpenedFile, Request, check_output, data_options
+from calibrant.cli.data import OpenedFile, Request
+from calibrant.cli.option_texts import check_output
+from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.phrases import count, listed
 

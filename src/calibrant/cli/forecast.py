@@ -13,11 +13,11 @@ import click
 
 from calibrant.cli import choices, common
 from calibrant.cli.completing import Names
-from calibrant.cli.data import check_output, check_suffix
 from calibrant.cli.evaluate import as_table
 from calibrant.cli.forecast_apply import apply_command
 from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_forecasts
 from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
+from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from calibrant.cli.common import echo, new_command, progress, seed_option
-from calibrant.cli.data import check_output, split_list
 from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
+from calibrant.cli.option_texts import check_output, split_list
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.phrases import count, listed
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import with_options
-from calibrant.cli.data import called, format_options, split_list, split_names
+from calibrant.cli.option_texts import called, split_list, split_names
+from calibrant.cli.table_options import format_options
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.phrases import listed
 

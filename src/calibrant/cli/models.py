@@ -18,42 +18,11 @@ from calibrant.phrases import quoted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from calibrant.cli.data import FileRows, OpenedFile, Request
-    from calibrant.tables import RowSource
+    from calibrant.cli.data import FileRows, OpenedFile
     from calibrant.validation import InputKind
 
 #: Models that a line names before it counts the others.
 _MOST_NAMED = 6
-
-
-def check_versus(of: Request) -> None:
-    """Refuse options that are for one model where --versus names others."""
-    said = {"--calibrator": of.calibrator, "--group": of.group, "--groups": next(iter(of.groups), None)}
-    named = next((option for option, value in said.items() if value is not None), None)
-    if of.versus and named:
-        raise InvalidInputError(f"{named} is for one model, and --versus names others. Leave one of the two out.")
-
-
-def named_models(of: Request, source: RowSource, champion: list[str]) -> dict[str, list[str]]:
-    """Return the columns of each model by its name, the champion's first; nothing where --versus names no other.
-
-    A model of one column has its name, one of several that of what was given, such as a pattern.
-    """
-    from calibrant.cli.data import split_names
-
-    if not of.versus:
-        return {}
-    given = [(",".join(of.score) or "p", champion)]
-    given += [(text, source.select(split_names([text], source.names))) for text in of.versus]
-    models: dict[str, list[str]] = {}
-    for text, columns in given:
-        if not columns:
-            raise InvalidInputError(f"--versus {text!r} names no column. Name the scores of a model.")
-        name = columns[0] if len(columns) == 1 else text
-        if name in models:
-            raise InvalidInputError(f"{name!r} is named twice as a model. Name each model once.")
-        models[name] = columns
-    return models
 
 
 def read_models(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import echo, json_option, new_command, table, write_json
-from calibrant.cli.data import OpenedFile, Request, check_output, check_suffix, data_options
+from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
 from calibrant.cli.monitor_unlabelled import UnlabelledRequest
+from calibrant.cli.option_texts import check_output, check_suffix
+from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, listed

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from calibrant.cli.data import OpenedFile, called
+from calibrant.cli.data import OpenedFile
+from calibrant.cli.option_texts import called
 from calibrant.errors import InvalidInputError, InvalidLabelError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.common import echo, table, write_json
-from calibrant.cli.data import OpenedFile, Request, called, split_names
+from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import file_places
+from calibrant.cli.option_texts import called, split_names
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, listed

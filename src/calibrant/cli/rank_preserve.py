@@ -14,8 +14,9 @@ import click
 
 from calibrant.cli import choices
 from calibrant.cli.common import echo, new_command, progress
-from calibrant.cli.data import called, check_output, format_options, split_names
 from calibrant.cli.margins_file import as_targets, count_labels, has_room, read_margins
+from calibrant.cli.option_texts import called, check_output, split_names
+from calibrant.cli.table_options import format_options
 from calibrant.errors import CalibrantError, ConvergenceWarning, InvalidInputError, ShapeError
 from calibrant.phrases import count, listed
 

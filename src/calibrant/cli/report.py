@@ -8,8 +8,10 @@ import click
 
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
-from calibrant.cli.data import FileRows, OpenedFile, Request, check_output, check_suffix, data_options
+from calibrant.cli.data import FileRows, OpenedFile, Request
 from calibrant.cli.models import read_models, told_of_versus
+from calibrant.cli.option_texts import check_output, check_suffix
+from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
 

@@ -1,0 +1,98 @@
+"""What the texts of options mean: names of columns, classes, files to write, and how the text of a table is written."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InvalidInputError, InvalidLabelError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from calibrant.tables import FormatLike
+
+#: The options that say how the text of FILE is written.
+LAYOUT = ("delimiter", "decimal", "encoding")
+#: Delimiters that are hard to type.
+_NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
+
+
+def said_format(options: Mapping[str, Any]) -> FormatLike:
+    """Return what the options say of FILE."""
+    from calibrant.tables import TableFormat
+
+    said = {name: value for name in LAYOUT if (value := options.get(name)) is not None}
+    if "delimiter" in said:
+        said["delimiter"] = _NAMED_DELIMITERS.get(said["delimiter"], said["delimiter"])
+    return TableFormat(options.get("format"), **said) if said else options.get("format")
+
+
+def called(column: str, where: str) -> str:
+    """Return what messages call a column."""
+    return f"column {column!r} of {where}"
+
+
+def positive_class(given: str | None, classes: list[Any]) -> object:
+    """Return the positive one of two classes: the one that is given as text, or the larger one."""
+    if given is None:
+        return classes[1]
+    for label in classes:
+        if given == str(label) or (isinstance(label, bool) and given == str(label).lower()):
+            return label
+    near = did_you_mean(given, classes)
+    raise InvalidLabelError(f"--positive {given!r} is none of the labels {classes!r}.{near}")
+
+
+def split_names(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the column names that options list; a name that holds commas is taken whole if there is such a column."""
+    return [name for text in given for name in ([text] if text in names else split_list(text))]
+
+
+def split_list(text: str) -> list[str]:
+    """Return what commas separate, with quotes as in CSV."""
+    return [item.strip() for item in next(csv.reader([text], skipinitialspace=True), []) if item.strip()]
+
+
+def check_output(output: str, *inputs: str | None) -> None:
+    """Refuse to write over a file that the command reads as something else."""
+    for name in inputs:
+        if (
+            name is not None
+            and name != "-"
+            and Path(name).exists()
+            and Path(output).exists()
+            and Path(name).samefile(output)
+        ):
+            raise InvalidInputError(f"-o {output} is the file that is read. Write to another one.")
+
+
+def check_suffix(output: str, *suffixes: str) -> str:
+    """Return the suffix of a file to write, or say which there are."""
+    suffix = Path(output).suffix.lower()
+    if suffix not in suffixes:
+        named = [each for each in suffixes if each != ".htm"]
+        raise InvalidInputError(
+            f"-o {output} doesn't say what to write. End it in {', '.join(named[:-1])} or {named[-1]}."
+        )
+    return suffix
+
+
+def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:
+    """Return classes given as text as values of the kind that the labels have, in the order given."""
+    import pyarrow as pa
+
+    texts = split_list(given)
+    if pa.types.is_boolean(kind):
+        truths = {"true": True, "false": False}
+        if odd := next((text for text in texts if text.lower() not in truths), None):
+            raise InvalidInputError(f"--classes: {odd!r} is not true or false, as the labels are.")
+        return [truths[text.lower()] for text in texts]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        try:
+            return [int(text) for text in texts]
+        except ValueError:
+            raise InvalidInputError(f"--classes {given}: the labels are whole numbers.") from None
+    return list(texts)

@@ -1,0 +1,113 @@
+"""The options of commands that read a table: its columns, how it is written, and what rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant.cli import choices
+from calibrant.cli.common import with_options
+from calibrant.cli.option_texts import LAYOUT, said_format
+from calibrant.cli.project import with_project_defaults
+from calibrant.errors import CalibrantError
+
+if TYPE_CHECKING:
+    from calibrant.tables import FormatLike
+
+_FORMAT_OPTIONS = [
+    click.option(
+        "--format", metavar="FORMAT", help=f"What FILE is, whatever its name says: {', '.join(choices.FORMATS)}."
+    ),
+    click.option("--delimiter", metavar="C", help="What stands between fields of CSV: ';', '|', tab.  [default: ,]"),
+    click.option("--decimal", metavar="C", help="Decimal point of CSV: , as in 0,25.  [default: .]"),
+    click.option("--encoding", metavar="NAME", help="Encoding of text: latin-1, utf-16, ...  [default: utf-8]"),
+]
+_OPTIONS = {
+    "positive": [
+        click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
+    ],
+    "calibrator": [
+        click.option("--calibrator", metavar="CALIBRATOR", help="Measure what this saved calibrator makes of them.")
+    ],
+    "input": [
+        click.option(
+            "--input",
+            metavar="KIND",
+            help="What the scores are: probability, logit; score with --calibrator.  [default: probability, or what "
+            "the calibrator takes]",
+        )
+    ],
+    "dependence": [
+        click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
+        click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
+        click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time."),
+    ],
+    "missing": [
+        click.option(
+            "--missing", default="error", metavar="WHAT", help="Rows that lack a value: error; skip leaves them out."
+        )
+    ],
+    "versus": [
+        click.option(
+            "--versus",
+            multiple=True,
+            metavar="COLUMNS",
+            help="Scores of another model, compared to that of --score. May be repeated.",
+        )
+    ],
+}
+
+
+def format_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say what FILE is, which it gets as one, `format`."""
+
+    @wraps(command)
+    def with_format(*args: Any, **options: Any) -> None:
+        options["format"] = said_format(options)
+        options = {name: value for name, value in options.items() if name not in LAYOUT}
+        read = [file for file in (options["file"], options.get("fitted_to")) if file is not None]
+        try:
+            command(*args, **options)
+        except CalibrantError as error:
+            raise type(error)(_in_lines(str(error), read, options["format"])) from None
+
+    return with_options(_FORMAT_OPTIONS)(with_format)
+
+
+def _in_lines(message: str, files: Sequence[str], format: FormatLike) -> str:
+    """Return a message with lines of text files in place of rows, as far as the files can be read."""
+    from calibrant.tables import in_lines
+
+    try:
+        for file in files:
+            message = in_lines(message, file, format)
+    except (CalibrantError, OSError):  # the message is of what can't be read
+        return message
+    return message
+
+
+def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
+    options: list[Callable[..., Any]] = [
+        click.argument("file"),
+        click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
+        click.option(
+            "--score",
+            multiple=True,
+            metavar="COLUMNS",
+            help="Column of the scores, or one per class: p0,p1,p2 or a pattern, 'p*'. May be repeated.  [default: p"
+            + (", or those of the calibrator]" if "calibrator" in more else "]"),
+        ),
+        click.option("--weight", metavar="COLUMN", help="Column of sample weights."),
+        format_options,
+        click.option(
+            "--classes",
+            metavar="LABELS",
+            help="The class of each score column: a,b,c. Needed where names don't say it and labels lack a class.",
+        ),
+    ]
+    options += [option for name in more for option in _OPTIONS[name]]
+    return lambda command: with_options(options)(with_project_defaults(command))
