@@ -54,7 +54,7 @@ def test_one_missing_score_does_not_abort_apply(tmp_path: Any) -> None:
     command = ["apply", str(tmp_path / "c.json"), str(file), "--score", "p", "-o", str(tmp_path / "out.csv")]
     refused = CliRunner().invoke(main, command)
     assert refused.exit_code == 2
-    assert "row 500: missing value (1 of 1,000 rows). Pass --missing keep" in refused.stderr
+    assert "line 502: missing value (1 of 1,000 rows). Pass --missing keep" in refused.stderr
     kept = CliRunner().invoke(main, [*command, "--missing", "keep"])
     assert "1,000 rows with p_calibrated; 1 row without a score, without a probability" in kept.output
     before, after = (path.read_text().splitlines() for path in (file, tmp_path / "out.csv"))
