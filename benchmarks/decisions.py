@@ -53,8 +53,9 @@ SETS = (
     "icing",
 )
 N_CALIBRATION, N_OF_SMALL, DRAWS = 1_000, 600, 10
-#: Levels of the thresholds among the outcomes of calibration rows, and folds that recalibrators are fitted without.
-AT, N_FOLDS = (0.5, 0.8), 10
+#: Draws of a regression set, levels of the thresholds among the outcomes of calibration rows, and folds that
+#: recalibrators are fitted without.
+FORECAST_DRAWS, AT, N_FOLDS = 5, (0.5, 0.8), 10
 #: What a false positive costs, of both errors together 1; 50 as in Sahoo et al. (2021).
 COSTS = np.linspace(0.05, 0.95, 50)
 LEVEL, TOLERANCE = 0.95, 0.02
@@ -74,7 +75,7 @@ def _real_sets(tables: Tables) -> None:
     with ProcessPoolExecutor() as pool:
         of_sets = dict(zip(SETS, pool.map(partial(kept, measure_set, of=(N_CALIBRATION, DRAWS)), SETS), strict=True))
         named = list(FORECAST_SETS)
-        of_pairs = dict(zip(named, pool.map(partial(kept, measure_pair, of=(DRAWS, AT)), named), strict=True))
+        of_pairs = dict(zip(named, pool.map(partial(kept, measure_pair, of=(FORECAST_DRAWS, AT)), named), strict=True))
     _report(tables, "after auto, 12 sets", of_sets)
     _report(tables, "after the default recalibrator, 8 forecast pairs", of_pairs)
 
@@ -110,9 +111,9 @@ def measure_set(name: str) -> dict[str, float]:
 
 
 def measure_pair(name: str) -> dict[str, float]:
-    """Return shares and means over the draws of a regression set and all cost ratios."""
-    of_set = [run for run in runs(DRAWS) if run.set == name and run.base == "boosted normal"]
-    return _means([measure_forecasts(run, at) for run in of_set for at in AT])
+    """Return shares and means over the draws of a regression set, its thresholds and all cost ratios."""
+    of_set = [run for run in runs(FORECAST_DRAWS) if run.set == name and run.base == "boosted normal"]
+    return _means([found for run in of_set for found in measure_forecasts(run)])
 
 
 def _means(found: list[dict[str, float]]) -> dict[str, float]:
@@ -129,21 +130,23 @@ def measure_split(calibration: Any, held_out: Any) -> dict[str, float]:
     return measure(held_out.y, held_out.p, after, calibration.y, out_of_fold)
 
 
-def measure_forecasts(run: Run, at: float) -> dict[str, float]:
-    """Return shares and means over the cost ratios of one split of a forecast, whose event is a number above one."""
+def measure_forecasts(run: Run) -> list[dict[str, float]]:
+    """Return shares and means over the cost ratios of one split of a forecast, for each event of a number above one."""
     (forecast, y), (later, came) = run.calibration, run.test
-    above = float(np.quantile(y, at))
+    above = np.quantile(y, AT)
     folds = np.random.default_rng(run.seed).permutation(y.size) % N_FOLDS
-    out_of_fold = np.empty(y.size)
+    out_of_fold = np.empty((y.size, above.size))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
-        recalibrator = ThresholdRecalibrator().fit(forecast, y)
+        recalibrated = ThresholdRecalibrator().fit(forecast, y).transform(later)
         for fold in range(N_FOLDS):
             train, held = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             fitted = ThresholdRecalibrator().fit(forecast[train], y[train])
-            out_of_fold[held] = fitted.transform(forecast[held]).sf(above)
-    after = recalibrator.transform(later).sf(above)
-    return measure(came > above, later.sf(above), after, y > above, out_of_fold)
+            out_of_fold[held] = fitted.transform(forecast[held]).sf(above[None, :])
+    return [
+        measure(came > at, later.sf(at), recalibrated.sf(at), y > at, out_of_fold[:, k])
+        for k, at in enumerate(above.tolist())
+    ]
 
 
 def measure(
