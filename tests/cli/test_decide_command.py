@@ -160,3 +160,29 @@ def test_what_is_wrong_is_said_in_options(run: Run, rows: dict[str, Any], comman
     result = run(f"decide {command}")
     assert result.exit_code == 2, result.output
     assert re.search(message, result.output), result.output
+
+
+def test_gap_to_the_promise_of_the_rows_that_a_calibrator_was_fitted_to(
+    run: Run, folder: Path, rows: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(1)
+    p = rng.random(200)
+    old = {"y": (rng.random(200) < p**1.5).astype(int), "p": p}
+    pc.write_csv(pa.table(old), folder / "old.csv")
+    assert run("fit old.csv --method beta -o c.json").exit_code == 0
+    command = f"evaluate s.csv {TWO} --calibrator c.json --fitted-to old.csv"
+    found = document(run, command)
+    problem = Problem.two_actions(false_positive=1.0, false_negative=4.0)
+    calibrator = cb.BetaCalibrator().fit(old["p"], old["y"])
+    known = {"calibrator": calibrator, "fitted_to": (old["p"], old["y"]), "about": "rows"}
+    promise = expected_loss(rows["p"], problem, **known)
+    expected = evaluate(rows["y"], calibrator.predict_proba(rows["p"]), problem, promise=promise)
+    for name in ("promised", "realised", "gap"):
+        assert found["scores"][name]["value"] == pytest.approx(expected[name].value)
+        assert found["scores"][name]["low"] == pytest.approx(expected[name].low)
+    alone = document(run, command.removesuffix(" --fitted-to old.csv"))["scores"]["gap"]
+    assert alone["high"] - alone["low"] < found["scores"]["gap"]["high"] - found["scores"]["gap"]["low"]
+    assert expected.verdict in run(f"decide {command}").output
+    refused = run(f"decide {command} --weight w")
+    assert refused.exit_code == 2
+    assert "--weight doesn't go with --fitted-to" in refused.output

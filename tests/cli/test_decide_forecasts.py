@@ -121,6 +121,16 @@ def test_promise_goes_through_a_recalibrator_and_what_it_was_fitted_to(
     )
     assert found["scores"]["expected_loss"] == json.loads(json.dumps(expected.to_dict()))
     assert "Decisions are expected to cost" in run(f"decide {command} --calibrator r.json --fitted-to f.csv").output
+    held = document(run, f"evaluate f.csv {FORECAST} --costs staff.json --calibrator r.json --fitted-to f.csv")
+    all_rows = expected_loss(
+        forecast,
+        problem,
+        calibrator=recalibrator,
+        fitted_to=CalibrationRows(forecast, rows["y"], costs=costs),
+        about="rows",
+        costs=costs,
+    )
+    assert held["scores"]["promised"]["value"] == pytest.approx(all_rows.value)
     evaluated = document(run, f"evaluate f.csv {FORECAST} --costs staff.json --calibrator r.json")
     after = evaluate(rows["y"], recalibrator.transform(forecast), problem, costs=costs)
     assert evaluated["scores"]["promised"]["value"] == pytest.approx(after.promised.value)

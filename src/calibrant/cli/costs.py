@@ -9,7 +9,7 @@ import click
 from calibrant.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from calibrant.cli.data import FileRows, OpenedFile
+    from calibrant.cli.data import FileRows, OpenedFile, Request
     from calibrant.decisions import Problem
 
 COST_OPTIONS = [
@@ -82,3 +82,13 @@ def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None
     if weight is not None:
         beside = beside.filter(np.asarray(beside.column(weight), dtype=np.float64) > 0.0)
     return found, beside
+
+
+def read_in_memory(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
+    """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
+    opened = request.open()
+    if opened.is_large:
+        raise InvalidInputError(
+            f"{request.file} has more rows than are held in memory. Take a sample of them, or of their days."
+        )
+    return read_with_costs(opened, problem, per)
