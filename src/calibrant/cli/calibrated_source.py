@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.derived_source import DerivedSource
 from calibrant.errors import CalibrantError
 from calibrant.tables import RowSource
 
@@ -14,29 +15,17 @@ if TYPE_CHECKING:
     from calibrant.tables import Batch
 
 
-class CalibratedSource(RowSource):
+class CalibratedSource(DerivedSource):
     """A table with the probabilities that a fitted object makes of its rows as further columns.
 
     They are made batch by batch as rows are read, so that whatever reads rows measures calibrated probabilities.
     """
 
     def __init__(self, source: RowSource, columns: FittedColumns) -> None:
-        self.source, self.columns = source, columns
-        self.name, self.is_repeatable, self.n_bytes = source.name, source.is_repeatable, source.n_bytes
+        super().__init__(source)
+        self.columns = columns
         self.outputs = columns.new_columns("p_calibrated").outputs
         self.classes: list[Any] = columns.fitted.classes_.tolist()
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.source.n_rows
-
-    @property
-    def n_skipped(self) -> int:
-        return self.source.n_skipped
-
-    @property
-    def skipped(self) -> str:
-        return self.source.skipped
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.cli.derived_source import DerivedSource
 from calibrant.errors import CalibrantError
 from calibrant.numerics import expit, softmax
 from calibrant.tables import RowSource, check_numbers, missing_rows
@@ -19,31 +20,15 @@ if TYPE_CHECKING:
     from calibrant.tables import Batch
 
 
-class LogitSource(RowSource):
+class LogitSource(DerivedSource):
     """A table with probabilities in place of the logits in some columns: of one, by expit; of several, by softmax.
 
     They are made batch by batch as rows are read. A value that is missing stays so, for whoever reads it to refuse.
     """
 
     def __init__(self, source: RowSource, score: Sequence[str]) -> None:
-        self.source, self.score = source, list(score)
-        self.name, self.is_repeatable, self.n_bytes = source.name, source.is_repeatable, source.n_bytes
-
-    @property
-    def n_rows(self) -> int | None:
-        return self.source.n_rows
-
-    @property
-    def n_skipped(self) -> int:
-        return self.source.n_skipped
-
-    @property
-    def skipped(self) -> str:
-        return self.source.skipped
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.source.names
+        super().__init__(source)
+        self.score = list(score)
 
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         asked = list(columns)
