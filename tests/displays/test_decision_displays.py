@@ -50,7 +50,7 @@ def test_promises_that_were_not_kept_are_vermilion() -> None:
     broken = cb.PromiseDisplay(evaluate(Y, P**4, PROBLEM)).plot()
     assert kept.names == ["all rows", "no", "yes"]
     assert [t.get_text() for t in kept.ax_.get_yticklabels()] == kept.names
-    assert lines(kept.ax_)["realised, with interval"][0, 0] == pytest.approx(kept.scores["realised"].value)
+    assert lines(kept.ax_)["realised, promise kept"][0, 0] == pytest.approx(kept.scores["realised"].value)
     colours = [display.ax_.lines[0].get_color() for display in (kept, broken)]
     assert colours == [COLOURS[0], COLOURS[1]]
 

@@ -142,11 +142,14 @@ class PromiseDisplay:
         is_own = ax is None
         ax, self.figure_ = style.place(ax, (6.8, _MARGINS + _ROW * len(parts)))
         self.ax_ = ax
+        told: set[str] = set()
         for i, part in enumerate(parts):
             promised, realised, gap = (part[name] for name in ("promised", "realised", "gap"))
             is_kept = gap.low <= 0.0 <= gap.high
             colour = style.COLOURS[0] if is_kept else style.COLOURS[1]
-            labels = ("realised, with interval", "promised") if i == 0 else (None, None)
+            word = "realised, promise kept" if is_kept else "realised, promise not kept"
+            labels = (None if word in told else word, "promised" if i == 0 else None)
+            told.add(word)
             ax.hlines(i, realised.low, realised.high, color=colour, linewidth=1.6, zorder=2)
             ax.plot(realised.value, i, "o", color=colour, markersize=6.0, zorder=3, label=labels[0])
             hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgecolor": "#333333", "zorder": 4}
