@@ -123,6 +123,21 @@ def test_rows_that_are_not_independent_are_measured_so(run: Run, binary: pa.Tabl
     assert "time and label_end go together" in run("evaluate dependent.parquet --time day").stderr
 
 
+def test_a_time_alone_makes_folds_in_time(run: Run, binary: pa.Table) -> None:
+    """Labels are then taken as known at once; figures need to know when, and say so."""
+    times = np.random.default_rng(0).permutation(600)
+    pq.write_table(binary.append_column("day", pa.array(times)), "timed.parquet")
+    fitted = run("fit timed.parquet --time day --method auto -o c.json")
+    assert fitted.exit_code == 0, fitted.output
+    rows = {"time": times, "label_end": times}
+    expected = cb.AutoCalibrator().fit(binary["p"], binary["y"], **rows)
+    np.testing.assert_array_equal(
+        cb.load("c.json").predict_proba([0.1, 0.5, 0.9]), expected.predict_proba([0.1, 0.5, 0.9])
+    )
+    ranked = json.loads(run("compare timed.parquet --time day --methods sigmoid --json").stdout)
+    assert ranked["methods"] == cb.compare(binary["p"], binary["y"], methods=["sigmoid"], **rows).to_dict()["methods"]
+
+
 @pytest.mark.slow
 def test_dependent_rows_of_a_file_too_large_for_memory_have_the_figures_of_those_in_memory(
     run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch

@@ -149,7 +149,8 @@ def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
     assert [m["name"] for m in metrics["stacking"]["methods"]][-2:] == ["meta-learner, raw", "meta-learner, calibrated"]
     assert set(metrics["stacking"]["differences"]) == {*MODELS, "average", "meta-learner"}
     for name in ("raw", "calibrated"):
-        assert set(metrics["acting"][name]) == {"sizing_error", "chosen", "reason", "validation", "test"}
+        assert set(metrics["acting"][name]) == {"sizing_error", "chosen", "reason", "validation", "test", "returns"}
+        assert set(metrics["acting"][name]["returns"]) == {"promised", "realised", "gap", "regret"}
     assert metrics["acting"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
 
 

@@ -14,7 +14,7 @@ import click
 from calibrant.cli import choices, common
 from calibrant.cli.completing import Names
 from calibrant.cli.data import OpenedFile, Request
-from calibrant.cli.option_texts import check_output
+from calibrant.cli.option_texts import check_output, with_label_end
 from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.phrases import count, listed
@@ -77,7 +77,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     multi-class curves are then fitted to all rows all the same, other methods to a summary of bounded error.
 
     --cluster, or --time and --label-end, say that rows are not independent: folds then keep clusters whole, or are
-    blocks in time without labels that overlap, and auto chooses by them.
+    blocks in time without labels that overlap, and auto chooses by them. --time alone: each label was known at once.
 
     With --group each group of rows gets a map of its own, blended with that of all rows: the smaller the group, the
     more it takes from all. calibrant apply then reads the column of groups too.
@@ -90,7 +90,7 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     single = new_calibrator(method, common.take_params(options, _OPTIONS))
     single.check_params()
     check_output(output, file)
-    opened = Request(file, group=group, **options).open()
+    opened = Request(file, group=group, **with_label_end(options)).open()
     if group is None and opened.is_large:
         said, batches = fit_large(single, opened)
         common.echo(f"{said}\n")

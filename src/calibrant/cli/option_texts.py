@@ -96,3 +96,8 @@ def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:
         except ValueError:
             raise InvalidInputError(f"--classes {given}: the labels are whole numbers.") from None
     return list(texts)
+
+
+def with_label_end(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in which a time alone says that each label was known at once, as folds in time take it."""
+    return {**options, "label_end": options["label_end"] or options["time"]}
