@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import calibrant as cb
 from benchmarks._harness import Tables, kept, machine_facts, race
 from benchmarks.decision_coverage import run_coverage
-from benchmarks.forecast_sets import SETS as FORECAST_SETS, Run, runs
+from benchmarks.forecast_sets import SETS as FORECAST_SETS, Run, runs_of
 from benchmarks.score_sets import binary_sets, splits
 from calibrant.decisions import Policy, Problem, expected_loss
 from calibrant.decisions.hindsight import best_charges, chosen, ordering
@@ -55,7 +55,7 @@ SETS = (
 N_CALIBRATION, N_OF_SMALL, DRAWS = 1_000, 600, 10
 #: Draws of a regression set, levels of the thresholds among the outcomes of calibration rows, and folds that
 #: recalibrators are fitted without.
-FORECAST_DRAWS, AT, N_FOLDS = 5, (0.5, 0.8), 10
+FORECAST_DRAWS, AT, N_FOLDS = 10, (0.5, 0.8), 10
 #: What a false positive costs, of both errors together 1; 50 as in Sahoo et al. (2021).
 COSTS = np.linspace(0.05, 0.95, 50)
 LEVEL, TOLERANCE = 0.95, 0.02
@@ -112,7 +112,7 @@ def measure_set(name: str) -> dict[str, float]:
 
 def measure_pair(name: str) -> dict[str, float]:
     """Return shares and means over the draws of a regression set, its thresholds and all cost ratios."""
-    of_set = [run for run in runs(FORECAST_DRAWS) if run.set == name and run.base == "boosted normal"]
+    of_set = runs_of(name, "boosted normal", FORECAST_DRAWS)
     return _means([found for run in of_set for found in measure_forecasts(run)])
 
 

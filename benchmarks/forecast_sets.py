@@ -39,21 +39,25 @@ class Run(NamedTuple):
 
 
 def runs(n_seeds: int) -> Iterator[Run]:
-    """Yield each set with each base forecaster, split anew by each seed."""
-    folder = Path(os.environ.get("CALIBRANT_DATA", "data")) / "regression"
+    """Yield each set with each base forecaster, split anew by each seed, and the truth."""
     for name in SETS:
-        path = folder / f"{name}.csv"
-        if not path.exists():
-            raise FileNotFoundError(f"{path} is missing. Set CALIBRANT_DATA to the folder that holds regression/.")
-        table = np.loadtxt(path, delimiter=",", skiprows=1)
-        bases = {"boosted normal": boosted_normal, "quantile trees": quantile_trees}
-        for base, train in bases.items():
-            if base == "quantile trees" and name not in ("concrete", "power_plant", "wine_red"):
-                continue
-            for seed in range(n_seeds):
-                yield split(name, base, train, table, seed)
+        yield from runs_of(name, "boosted normal", n_seeds)
+        if name in ("concrete", "power_plant", "wine_red"):
+            yield from runs_of(name, "quantile trees", n_seeds)
     for seed in range(n_seeds):
         yield truth(seed)
+
+
+def runs_of(name: str, base: str, n_seeds: int) -> Iterator[Run]:
+    """Yield a set with a base forecaster, split anew by each seed."""
+    train = {"boosted normal": boosted_normal, "quantile trees": quantile_trees}[base]
+    folder = Path(os.environ.get("CALIBRANT_DATA", "data")) / "regression"
+    path = folder / f"{name}.csv"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing. Set CALIBRANT_DATA to the folder that holds regression/.")
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    for seed in range(n_seeds):
+        yield split(name, base, train, table, seed)
 
 
 def split(name: str, base: str, train: Callable[..., Any], table: Array, seed: int) -> Run:
