@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.decisions.losses import lost_by_class, moments
 from calibrant.decisions.numbers import Distributions, as_distributions, as_outcomes
 from calibrant.decisions.policy import Policy, as_policy
-from calibrant.decisions.problem import Problem
+from calibrant.decisions.problem import Outlook, Problem
 from calibrant.dependence import Units, read_dependence
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
@@ -157,9 +157,13 @@ def read_decided(
     problem = chosen.policy.problem
     if problem.is_of_number:
         forecast = as_distributions(predictions, names[0])
-        rows, numbers = _rows_of_numbers(problem, forecast, y, costs, what)
+        numbers, outlook = as_outcomes(y, len(forecast), names[1]), problem.outlook(forecast, costs)
+        rows = _rows_of_numbers(problem, outlook.scores, numbers, costs, what)
         rows = depending(rows, cluster, time, label_end, names[0])
-        found = decide_numbers(chosen, rows, forecast, numbers, costs, per)
+        taken, groups_of = taken_by(chosen, outlook, forecast, per)
+        realised = problem.lost(numbers, costs)
+        known = chosen.policy, rows, outlook.mean, realised, outlook.variance, taken, groups_of
+        found = Decided(*known, is_policy=chosen.is_policy)
     else:
         checked = problem.read_probabilities(predictions, name=names[0])
         typed, classes = problem.for_labels(y, checked.n_columns, name=names[1])
@@ -182,22 +186,18 @@ def depending(
 
 
 def _rows_of_numbers(
-    problem: Problem, forecast: Distributions, y: ArrayLike, costs: Any, what: dict[str, Any]
-) -> tuple[Rows, FloatArray]:
-    """Return rows of a number, and the numbers: of ranges with their chances and which one came.
+    problem: Problem, scores: FloatArray, numbers: FloatArray, costs: Any, what: dict[str, Any]
+) -> Rows:
+    """Return rows of a number: of ranges with their chances and which one came.
 
     Of a function of the number, the score is the median, and labels tell the outcomes above their middle, so that folds
     have as many of them.
     """
-    names = what["names"]
-    numbers = as_outcomes(y, len(forecast), names[1])
     if problem.ranges is None:
-        median = np.asarray(forecast.ppf(0.5))
         above = numbers > np.median(numbers)
-        return read_rows(median, above, input="score", classes=[False, True], **what), numbers
-    prob = problem.read_predictions(forecast, costs, name=names[0]).values
+        return read_rows(scores, above, input="score", classes=[False, True], **what)
     codes, n_ranges = problem.ranges.codes(numbers, costs), len(problem.ranges.thresholds) + 1
-    return read_rows(prob, codes, classes=np.arange(n_ranges), match_names=False, **what), numbers
+    return read_rows(scores, codes, classes=np.arange(n_ranges), match_names=False, **what)
 
 
 def decide_rows(policy: Policy | Chosen, rows: Rows, costs: Any, per: ArrayLike | None, given: Any = None) -> Decided:
@@ -218,13 +218,10 @@ def decide_rows(policy: Policy | Chosen, rows: Rows, costs: Any, per: ArrayLike 
     return Decided(policy, rows, mean, realised, variance, taken, groups, is_policy=chosen.is_policy)
 
 
-def decide_numbers(
-    chosen: Chosen, rows: Rows, forecast: Distributions, numbers: FloatArray, costs: Any, per: ArrayLike | None
-) -> Decided:
-    """Decide checked rows of a number that a forecast is of."""
-    policy, n = chosen.policy, rows.n_rows
-    mean, variance = policy.problem.moments(forecast, costs)
-    realised = policy.problem.lost(numbers, costs)
-    groups = policy.read_per(per, n)
-    taken = chosen.taken(forecast, policy.codes_by(rows.scores, mean, groups), n)
-    return Decided(policy, rows, mean, realised, variance, taken, groups, is_policy=chosen.is_policy)
+def taken_by(
+    chosen: Chosen, outlook: Outlook, forecast: Distributions, per: ArrayLike | None
+) -> tuple[IntArray, IntArray | None]:
+    """Return the number of the action of each row of a number, and what capacities are for each of."""
+    n = len(outlook.mean)
+    groups = chosen.policy.read_per(per, n)
+    return chosen.taken(forecast, chosen.policy.codes_by(outlook.scores, outlook.mean, groups), n), groups

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from calibrant.decisions.actions import ABSTAIN, Actions
 from calibrant.decisions.arguments import (
     as_capacity,
     as_kind_of,
-    as_name,
     as_names,
     as_pair,
     as_text,
@@ -46,13 +46,19 @@ from calibrant.validation import (
     as_groups,
     as_labels,
     as_probabilities,
-    check_number,
     match_classes,
 )
 
 #: What a document of a problem may hold.
 _MEMBERS = ("losses", "thresholds", "abstain", "do_nothing", "capacity")
-_ABSTAIN = "abstain"
+
+
+class Outlook(NamedTuple):
+    """What a forecast says of rows: the chances of ranges, or the median; mean and variance of each action's loss."""
+
+    scores: FloatArray
+    mean: FloatArray
+    variance: FloatArray
 
 
 class Problem:
@@ -157,21 +163,7 @@ class Problem:
             names, self.classes = as_names(self.losses.actions, len(self.losses.actions)), None
         else:
             self.losses, names, self.classes = read_named_losses(losses, actions, classes, self.ranges)
-        self._extra: dict[str, float] = {}
-        if do_nothing is not None and as_name(do_nothing, "do_nothing") not in names:
-            self._extra[do_nothing] = 0.0
-            names = [do_nothing, *names]
-        if abstain is not None:
-            if _ABSTAIN in names:
-                raise InvalidInputError(f"there is an action {_ABSTAIN!r} already. Leave abstain= out.")
-            self._extra[_ABSTAIN] = check_number("abstain", abstain)
-            names = [*names, _ABSTAIN]
-        if len(names) < 2:
-            raise ShapeError(f"there is one action, {names[0]!r}. Name another, or add one by do_nothing= or abstain=.")
-        self._places = list(range(len(names)))
-        if do_nothing is not None:
-            self._places.sort(key=lambda a: names[a] != do_nothing)
-        self.actions: tuple[str, ...] = tuple(names[a] for a in self._places)
+        self._all = Actions.of(names, do_nothing, abstain)
         self.do_nothing = do_nothing
         self.capacity = as_capacity(capacity, self.actions)
 
@@ -248,16 +240,23 @@ class Problem:
         table = None if isinstance(self.losses, NumberLosses) else self.losses.table
         if table is None:
             raise InvalidInputError("these losses differ from row to row. Only a table of losses can be written.")
-        own = [name for name in self._names if name not in self._extra]
         labels = list(self.classes) if self.classes is not None else list(range(table.shape[1]))
-        losses = {a: dict(zip(map(str, labels), row, strict=True)) for a, row in zip(own, table.tolist(), strict=True)}
+        losses = {
+            a: dict(zip(map(str, labels), row, strict=True))
+            for a, row in zip(self._all.given, table.tolist(), strict=True)
+        }
         more = {
             "thresholds": None if self.ranges is None else list(self.ranges.thresholds),
             "do_nothing": self.do_nothing,
-            "abstain": self._extra.get(_ABSTAIN),
+            "abstain": self._all.added.get(ABSTAIN),
             "capacity": self.capacity or None,
         }
         return {"losses": losses, **{name: value for name, value in more.items() if value is not None}}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """All actions, of which the first wins ties."""
+        return self._all.names
 
     @property
     def n_classes(self) -> int | None:
@@ -285,7 +284,7 @@ class Problem:
     def table(self) -> FloatArray | None:
         """The losses of all actions, shape (A, K); None where they differ from row to row, or from number to number."""
         own = self._own_table
-        return None if own is None else self._with_extra(own)
+        return None if own is None else self._all.complete(own, axis=-2)
 
     @property
     def _own_table(self) -> FloatArray | None:
@@ -295,11 +294,8 @@ class Problem:
     def entries(self) -> list[list[float | str]]:
         """The losses of all actions as constants and names of columns, (A, K), where they are such."""
         assert isinstance(self.losses, ColumnLosses)  # noqa: S101
-        rest, n_classes = iter(self.losses.entries), len(self.losses.entries[0])
-        parts: list[list[float | str]] = [
-            [self._extra[name]] * n_classes if name in self._extra else list(next(rest)) for name in self._names
-        ]
-        return [parts[a] for a in self._places]
+        own, n_classes = dict(zip(self._all.given, self.losses.entries, strict=True)), self.losses.shape[1]
+        return [list(own[a]) if a in own else [self._all.added[a]] * n_classes for a in self.actions]
 
     @property
     def threshold(self) -> float:
@@ -336,7 +332,7 @@ class Problem:
     def loss_of_rows(self, n: int, costs: Any = None) -> FloatArray:
         """Return the losses of `n` rows, shape (A, K) where all rows have the same, else (n, A, K)."""
         assert not isinstance(self.losses, NumberLosses)  # noqa: S101 - those have no classes
-        return self._with_extra(self.losses.of(n, costs))
+        return self._all.complete(self.losses.of(n, costs), axis=-2)
 
     def expected_losses(self, predictions: Any, *, costs: Any = None) -> FloatArray:
         """Return what each action is expected to lose in each row, shape (n, A).
@@ -356,7 +352,7 @@ class Problem:
         """
         if isinstance(self.losses, NumberLosses):
             mean, _ = self.losses.moments(as_distributions(predictions, "predictions"), costs)
-            return self._with_added(mean)
+            return self._all.complete(mean, axis=-1)
         prob = self.read_predictions(predictions, costs).values
         return expected(two_columns(prob), self.loss_of_rows(len(prob), costs))
 
@@ -366,18 +362,19 @@ class Problem:
             raise InvalidInputError("these losses go by classes. Call evaluate(y, probabilities, problem).")
         return self.lost(as_outcomes(y, len(y), "y"), costs)
 
-    def moments(self, forecast: Distributions, costs: Any) -> tuple[FloatArray, FloatArray]:
-        """Return mean and variance of what each action will lose, shape (n, A), of losses that go by a number."""
+    def outlook(self, forecast: Distributions, costs: Any) -> Outlook:
+        """Return what a forecast says of each row, of losses that go by a number."""
         if isinstance(self.losses, NumberLosses):
             mean, variance = self.losses.moments(forecast, costs)
-            return self._with_added(mean), self._with_added(variance, is_variance=True)
+            both = self._all.complete(mean, axis=-1), self._all.complete(variance, axis=-1, is_variance=True)
+            return Outlook(np.asarray(forecast.ppf(0.5)), *both)
         prob = self.read_predictions(forecast, costs).values
-        return moments(prob, self.loss_of_rows(len(prob), costs))
+        return Outlook(prob, *moments(prob, self.loss_of_rows(len(prob), costs)))
 
     def lost(self, y: FloatArray, costs: Any) -> FloatArray:
         """Return what each action loses with checked numbers, shape (n, A)."""
         if isinstance(self.losses, NumberLosses):
-            return self._with_added(self.losses.of(y, costs))
+            return self._all.complete(self.losses.of(y, costs), axis=-1)
         assert self.ranges is not None  # noqa: S101
         return lost_by_class(self.loss_of_rows(y.size, costs), self.ranges.codes(y, costs))
 
@@ -439,34 +436,6 @@ class Problem:
                 "Name the same in both."
             )
         return self._with_classes(classes, [known.index(label) for label in wanted])
-
-    @property
-    def _names(self) -> list[str]:
-        """The actions in the order of the losses: those that were added first or last."""
-        names = [""] * len(self.actions)
-        for name, place in zip(self.actions, self._places, strict=True):
-            names[place] = name
-        return names
-
-    def _with_added(self, own: FloatArray, *, is_variance: bool = False) -> FloatArray:
-        """Return what is of the given actions, shape (n, A), with the constant losses of those that were added."""
-        constant = 0.0 if is_variance else 1.0
-        rest = iter(own.T)
-        parts = [
-            np.full(len(own), constant * self._extra[name]) if name in self._extra else next(rest)
-            for name in self._names
-        ]
-        return np.column_stack([parts[a] for a in self._places])
-
-    def _with_extra(self, own: FloatArray) -> FloatArray:
-        """Return losses with those of the actions that were added, in the order of the actions."""
-        lead = own.shape[:-2]
-        rest = iter(np.moveaxis(own, -2, 0))
-        parts = [
-            np.full((*lead, own.shape[-1]), self._extra[name]) if name in self._extra else next(rest)
-            for name in self._names
-        ]
-        return np.stack([parts[a] for a in self._places], axis=-2)
 
     def _with_classes(self, classes: Sequence[Any], places: Sequence[int]) -> Problem:
         assert not isinstance(self.losses, NumberLosses)  # noqa: S101

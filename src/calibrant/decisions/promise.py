@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 
 from calibrant.decisions.losses import moments
-from calibrant.decisions.numbers import Distributions, as_distributions
+from calibrant.decisions.numbers import as_distributions
 from calibrant.decisions.outcomes import (
     OF_THESE_ROWS,
     Chosen,
@@ -37,6 +37,7 @@ from calibrant.decisions.outcomes import (
     of_taken,
     read_decided,
     read_policy,
+    taken_by,
 )
 from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
@@ -45,7 +46,7 @@ from calibrant.dependent_rows import units_of
 from calibrant.errors import CalibrantWarning, InvalidInputError, InvalidTypeError
 from calibrant.fitted import Fitted
 from calibrant.metrics import NO_ERROR, Estimate, UnitError, error_over_units, joined_errors
-from calibrant.numerics import FloatArray, IntArray, kish_size
+from calibrant.numerics import FloatArray, kish_size
 from calibrant.phrases import count, figure
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
@@ -285,20 +286,9 @@ def _of_number(
     forecast = as_distributions(predictions, "predictions")
     if calibrator is not None:
         forecast = _as_recalibrator(calibrator).transform(forecast)
-    scores, mean, variance, taken = _decided_by(forecast, chosen, costs, per)
-    return Rows(scores), of_taken(mean, taken), of_taken(variance, taken)
-
-
-def _decided_by(
-    forecast: Distributions, chosen: Chosen, costs: Any, per: ArrayLike | None = None
-) -> tuple[FloatArray, FloatArray, FloatArray, IntArray]:
-    """Return chances of ranges or the median, mean and variance of each action's loss, and the action of each row."""
-    policy, problem = chosen.policy, chosen.policy.problem
-    mean, variance = problem.moments(forecast, costs)
-    is_of_ranges = problem.ranges is not None
-    scores = problem.read_predictions(forecast, costs).values if is_of_ranges else np.asarray(forecast.ppf(0.5))
-    by_policy = policy.codes_by(scores, mean, policy.read_per(per, len(mean)))
-    return scores, mean, variance, chosen.taken(forecast, by_policy, len(mean))
+    outlook = chosen.policy.problem.outlook(forecast, costs)
+    taken, _ = taken_by(chosen, outlook, forecast, per)
+    return Rows(outlook.scores), of_taken(outlook.mean, taken), of_taken(outlook.variance, taken)
 
 
 def _as_recalibrator(given: Any) -> _Recalibrator:
@@ -380,9 +370,10 @@ def _by_recalibrators(
             known = {name: None if values is None else values[train] for name, values in found.items()}
             fitted = recalibrator.fresh().fit(given.scores[numbers[train]], y[train], **known)
             forecast = fitted.transform(given.scores)  # of all rows, which costs come with
-            _, promised, spread, acts = _decided_by(forecast, chosen, given.costs)
+            outlook = chosen.policy.problem.outlook(forecast, given.costs)
+            acts, _ = taken_by(chosen, outlook, forecast, None)
             at = numbers[held]
-            mean[held], variance[held], taken[held] = promised[at], spread[at], acts[at]
+            mean[held], variance[held], taken[held] = outlook.mean[at], outlook.variance[at], acts[at]
     return replace(decided, expected=mean, variance=variance, taken=taken)
 
 
