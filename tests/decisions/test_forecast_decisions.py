@@ -324,6 +324,7 @@ def test_the_promise_of_a_threshold_policy_has_an_interval_and_its_direction_can
     tried = [np.where(levels <= cut, costs[:, 1], costs[:, 0]).mean() for cut in np.sort(levels)]
     assert below.promised_.value == pytest.approx(min(tried), abs=1e-12)
     assert ThresholdPolicy(FROST, is_above=True).fit(forecast).rule_ == free.rule_
+    assert ThresholdPolicy(FROST.problem).fit(forecast).rule_ == free.rule_, "a problem's own threshold is taken too"
 
 
 THREE = world(3, 0)
@@ -397,12 +398,12 @@ def test_an_action_that_loses_the_same_whatever_comes_has_no_variance(base: floa
     forecast = GaussianForecast(np.linspace(20.0, 60.0, 50), 5.0)
     table = Problem({"few": {"calm": base, "busy": base + 3.0}, "all": {"calm": base, "busy": base}}, thresholds=40.0)
     p_busy = 1.0 - forecast.cdf(40.0)
-    _, variance = table.moments(forecast, None)
+    variance = table.outlook(forecast, None).variance
     assert_allclose(variance[:, 0], 9.0 * p_busy * (1.0 - p_busy), rtol=1e-9, atol=1e-12)
     assert_array_equal(variance[:, 1], 0.0)
 
     function = Problem(lambda _, y, action: base + (y if action == "few" else np.zeros_like(y)), actions=["few", "all"])
-    mean, variance = function.moments(forecast, None)
+    _, mean, variance = function.outlook(forecast, None)
     assert_allclose(mean[:, 0] - base, forecast.mean(), rtol=1e-6)
     assert_allclose(variance[:, 0], 25.0, rtol=0.02)  # quantiles at even levels cut the tails
     assert_array_equal(variance[:, 1], 0.0)

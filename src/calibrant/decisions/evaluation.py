@@ -201,7 +201,7 @@ def verdict_of(realised: Score, promised: Score, gap: Score) -> str:
 
 
 def _held_to(promise: object, realised: float, level: float) -> dict[str, Estimate]:
-    """Return a promise, and the gap of what came to it."""
+    """Return a promise, and how far what came lies from it."""
     if not isinstance(promise, Score) or promise.name != "expected_loss" or promise.where != OF_THESE_ROWS:
         said = promise.name if isinstance(promise, Score) else type(promise).__name__
         raise InvalidInputError(f'promise is {said!r}. Pass what expected_loss(..., about="rows") said of these rows.')

@@ -19,7 +19,8 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray
 _MOST_SWEEPS = 20
 #: A charge that keeps an action from every row, in units of the range of expected losses.
 _FORBIDDING = 4.0
-#: Charges on an action that are tried where actions are limited, and rounds over the actions.
+#: Charges on an action that are tried where actions are limited, and rounds over the actions: sizes of a search, which
+#: time sets and not data.
 _N_CHARGES, _MOST_ROUNDS = 15, 3
 
 
@@ -70,7 +71,7 @@ def allowed(decided: Decided) -> BoolArray | None:
 def least_within_capacity(decided: Decided) -> FloatArray:
     """Return what each row would have lost with the charges, of those tried, with which all would have lost least.
 
-    Decisions keep their capacities. No charge is among those tried, so that the loss is at most the policy's own.
+    Decisions keep their capacities. To charge nothing is tried too, so that the loss is at most the policy's own.
     """
     expected, realised, weight = decided.expected, decided.realised, decided.weight
     policy, n_actions = decided.policy, decided.expected.shape[1]

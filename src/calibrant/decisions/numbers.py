@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.decisions.losses import cost_column, numbers_of_rows
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.validation import ArrayLike, as_scores, check_number
+from calibrant.validation import ArrayLike, check_number
 
 #: A loss of (costs, number, action): takes the columns of costs and numbers, shape (n,), and gives a number or an array
 #: of shape (n,).
@@ -161,12 +161,11 @@ def as_distributions(given: Any, name: str) -> Distributions:
 
 def as_outcomes(y: ArrayLike, n: int, name: str) -> FloatArray:
     """Check the numbers that came, one for each of `n` rows."""
-    values = as_scores(y, name=name).values
-    return numbers_of_rows(values, name, n)
+    return numbers_of_rows(y, name, n)
 
 
-def check_functions_actions(actions: Sequence[str] | None) -> tuple[str, ...]:
-    """Refuse a function of the number whose actions nobody names."""
+def actions_of_function(actions: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the actions that a function of the number knows; refuse one whose actions nobody names."""
     if actions is None:
         raise InvalidInputError(
             "losses is a function. Name the actions that it knows by actions=[...]; and by classes=[...] the classes, "

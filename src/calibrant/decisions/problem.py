@@ -32,9 +32,9 @@ from calibrant.decisions.numbers import (
     Distributions,
     NumberLosses,
     Ranges,
+    actions_of_function,
     as_distributions,
     as_outcomes,
-    check_functions_actions,
 )
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray
@@ -159,7 +159,7 @@ class Problem:
         self.ranges = None if thresholds is None else Ranges.read(thresholds)
         self.losses: Losses | NumberLosses
         if callable(losses) and classes is None and self.ranges is None:
-            self.losses = NumberLosses(losses, check_functions_actions(actions))
+            self.losses = NumberLosses(losses, actions_of_function(actions))
             names, self.classes = as_names(self.losses.actions, len(self.losses.actions)), None
         else:
             self.losses, names, self.classes = read_named_losses(losses, actions, classes, self.ranges)

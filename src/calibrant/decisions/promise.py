@@ -11,9 +11,9 @@ promise of the new rows plus mean residual of the old ones (Chernozhukov et al. 
 for treatment and structural parameters*, Econometrics Journal 21). It needs no trust in the calibrator's family.
 
 Where maps are cross-fitted, half of the correction, squared, is added to the variance: maps that jump, as isotonic ones
-do, decide differently when a tenth of their rows is left out, which the residuals don't show. A bootstrap of the fit
-rows was measured beside it (`benchmarks/results/decisions.txt` has the coverage of what is used): it knows nothing of a
-family that doesn't fit.
+do, decide differently when a tenth of their rows is left out, which the residuals don't show. That half was chosen on
+two of the laws that `benchmarks/results/decisions.txt` has, "line" and "wave"; "steps" and "rare" had no part in it. A
+bootstrap of the fit rows was measured beside it: it knows nothing of a family that doesn't fit.
 """
 
 from __future__ import annotations

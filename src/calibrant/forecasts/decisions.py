@@ -322,8 +322,10 @@ def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha
 def as_problem(loss: object, y0: float | None = None) -> Problem:
     """Return the problem of a loss: of a table at `y0`, a `ThresholdLoss`, or a function of decisions and outcomes."""
     if isinstance(loss, Problem):
-        if not loss.is_of_number or len(loss.actions) != 2:
-            raise InvalidInputError(f"loss is {loss!r:.80}. Pass a problem of two actions, with thresholds=.")
+        if not loss.is_of_number or len(loss.actions) != 2 or loss.needs_costs:
+            raise InvalidInputError(
+                f"loss is {loss!r:.80}. Pass a problem of two actions, with thresholds= and the same for all rows."
+            )
         return loss
     if isinstance(loss, ThresholdLoss):
         return loss.problem

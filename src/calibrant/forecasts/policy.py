@@ -12,7 +12,7 @@ from calibrant.errors import NotFittedError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
-from calibrant.forecasts.decisions import LossFunction, ThresholdLoss, ThresholdRule, as_problem
+from calibrant.forecasts.decisions import LossFunction, ThresholdRule, as_problem
 from calibrant.forecasts.points import as_numbers
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.validation import ArrayLike, as_weight, check_flag
@@ -90,7 +90,7 @@ class ThresholdPolicy:
         saved = expected[:, 1] - expected[:, 0]  # what yes costs more than no
         alphas = None if self.alpha is None else alphas_of(self.alpha, 1)
         found = []
-        for threshold in self._thresholds(forecast):
+        for threshold in self._thresholds(forecast, problem):
             cuts, up_to = _savings(forecast.cdf(threshold), saved, alphas)
             for sums, is_above in ((up_to, False), (float(saved.sum()) - up_to, True)):
                 if self.is_above is not None and is_above != self.is_above:
@@ -103,11 +103,11 @@ class ThresholdPolicy:
         self.promised_ = expected_loss(forecast, self.rule_, problem, **known)
         return self
 
-    def _thresholds(self, forecast: Forecast) -> FloatArray:
+    def _thresholds(self, forecast: Forecast, problem: Problem) -> FloatArray:
         if self.y0 is not None:
             return as_numbers(self.y0, name="y0")
-        if isinstance(self.loss, ThresholdLoss):
-            return np.array([self.loss.y0])
+        if problem.ranges is not None:
+            return np.asarray(problem.ranges.at(len(forecast), None)[0])
         levels = np.linspace(0.02, 0.98, 50)[None, :]
         return np.unique(np.quantile(forecast.ppf(levels), levels[0]))
 
