@@ -83,6 +83,16 @@ def test_a_number_above_one_is_an_event_with_a_threshold_and_net_benefit(run: Ru
     assert drawn["above"] == 0.3
 
 
+def test_a_column_of_costs_may_be_called_as_an_option_is(run: Run, folder: Path, rows: dict[str, Any]) -> None:
+    renamed = {{"rush": "group"}.get(name, name): values for name, values in rows.items()}
+    pc.write_csv(pa.table(renamed), folder / "g.csv")
+    (folder / "other.json").write_text(json.dumps(STAFF).replace("rush", "group"))
+    one = document(run, f"evaluate f.csv {FORECAST} --costs staff.json --group city")
+    other = document(run, f"evaluate g.csv {FORECAST} --costs other.json --group city")
+    assert other["scores"] == one["scores"]
+    assert other["by_group"] == one["by_group"]
+
+
 def test_quantiles_are_decided_on(run: Run, folder: Path, rows: dict[str, Any]) -> None:
     levels = [0.05, 0.25, 0.5, 0.75, 0.95]
     values = forecast_of(rows).ppf([levels])

@@ -138,7 +138,8 @@ def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tup
 
     given, threshold, per = read_problem(options)
     problem = request.problem(given)
-    rows = labelled(request, options, {"per": per, "group": options["group"]} | {n: n for n in problem.cost_columns})
+    costs = {f"costs.{name}": name for name in problem.cost_columns}  # one may be called as an option is
+    rows = labelled(request, options, {"per": per, "group": options["group"], **costs})
     beside = {name: rows.extra.get(name) for name in ("per", "group")}
     decided = read_decided(
         rows.y,
@@ -146,7 +147,7 @@ def _decided_forecasts(request: ForecastRequest, options: dict[str, Any]) -> tup
         Policy(problem, threshold=threshold),
         groups=beside["group"],
         per=beside["per"],
-        costs={name: rows.numbers(name) for name in problem.cost_columns} or None,
+        costs={name: rows.numbers(key) for key, name in costs.items()} or None,
         **rows.known,
     )
     return decided, {"file": rows.file, "n": rows.y.size, "columns": rows.columns}, rows.describe()

@@ -160,10 +160,17 @@ def read_decided(
         numbers, outlook = as_outcomes(y, len(forecast), names[1]), problem.outlook(forecast, costs)
         rows = _rows_of_numbers(problem, outlook.scores, numbers, costs, what)
         rows = depending(rows, cluster, time, label_end, names[0])
-        taken, groups_of = taken_by(chosen, outlook, forecast, per)
-        realised = problem.lost(numbers, costs)
-        known = chosen.policy, rows, outlook.mean, realised, outlook.variance, taken, groups_of
-        found = Decided(*known, is_policy=chosen.is_policy)
+        taken, per_codes = taken_by(chosen, outlook, forecast, per)
+        found = Decided(
+            chosen.policy,
+            rows,
+            outlook.mean,
+            problem.lost(numbers, costs),
+            outlook.variance,
+            taken,
+            per_codes,
+            is_policy=chosen.is_policy,
+        )
     else:
         checked = problem.read_probabilities(predictions, name=names[0])
         typed, classes = problem.for_labels(y, checked.n_columns, name=names[1])

@@ -56,6 +56,8 @@ from calibrant.validation import ArrayLike, as_scores, as_weight, check_choice, 
 #: What the interval is for: the mean over rows to come like these, or over these very rows when their outcomes come.
 About: TypeAlias = Literal["future", "rows"]
 _ABOUT: tuple[str, ...] = get_args(About)
+#: The share of a cross-fitted correction that counts as an error which its residuals don't show; see the module's text.
+_UNSEEN = 0.5
 #: What is known of rows, by the arguments of a recalibrator's `fit`.
 _KNOWN = {"sample_weight": "weight", "cluster": "cluster", "time": "time", "label_end": "label_end"}
 
@@ -320,23 +322,12 @@ def _correction(
     what: dict[str, Any] = {name: getattr(given, name) for name in ("sample_weight", "cluster", "time", "label_end")}
     decides, problem = chosen.policy if chosen.rule is None else chosen.rule, chosen.policy.problem
     of = None if chosen.rule is None else problem
-    if calibrator is None:
+    if calibrator is None or problem.is_of_number:
         decided = read_decided(given.y, given.scores, decides, of, costs=given.costs, names=names, **what)
-        return _off(decided, "checked on other rows")
-    if problem.is_of_number:
-        decided = read_decided(given.y, given.scores, decides, of, costs=given.costs, names=names, **what)
-        decided = _by_recalibrators(decided, chosen, _as_recalibrator(calibrator), given, n_folds)
-        return _cross_fitted(decided)
-    if (
-        not isinstance(calibrator, Configured)
-        or not isinstance(calibrator, Fitted)
-        or not hasattr(calibrator, "fit_rows")
-    ):
-        raise InvalidInputError(
-            f"a {type(calibrator).__name__} can't be fitted again without some rows. Pass a calibrator such as "
-            "cb.BetaCalibrator(), or the probabilities and outcomes of rows that it was not fitted to, without "
-            "calibrator=."
-        )
+        if calibrator is None:
+            return _off(decided, "checked on other rows")
+        return _cross_fitted(_by_recalibrators(decided, chosen, _as_recalibrator(calibrator), given, n_folds))
+    calibrator = _as_refittable(calibrator)
     rows = read_rows(given.scores, given.y, names=names, input=calibrator.input, both_classes=True, **what)
     fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
     if fewest < 2:
@@ -347,10 +338,21 @@ def _correction(
     return _cross_fitted(decided)
 
 
+def _as_refittable(calibrator: Any) -> Any:
+    """Refuse what can't be fitted to some of its rows."""
+    if not (isinstance(calibrator, Configured) and hasattr(calibrator, "fit_rows")):
+        raise InvalidInputError(
+            f"a {type(calibrator).__name__} can't be fitted again without some rows. Pass a calibrator such as "
+            "cb.BetaCalibrator(), or the probabilities and outcomes of rows that it was not fitted to, without "
+            "calibrator=."
+        )
+    return calibrator
+
+
 def _cross_fitted(decided: Decided) -> _Correction:
     n = count(decided.rows.n_rows, "row")
     found = _off(decided, f"cross-fitted on {n} that the calibrator was fitted to")
-    return replace(found, more=0.25 * found.value**2)
+    return replace(found, more=(_UNSEEN * found.value) ** 2)
 
 
 def _by_recalibrators(
