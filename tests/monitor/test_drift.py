@@ -16,7 +16,7 @@ from scipy.stats import kstest, spearmanr
 
 from calibrant.errors import CalibrantError, DocumentError
 from calibrant.monitor import DriftMonitor
-from calibrant.monitor.drift import _Column
+from calibrant.monitor.watched_column import WatchedColumn
 
 ALPHA = 0.05
 
@@ -81,11 +81,11 @@ def test_any_change_of_spread_is_found(change: Callable[..., dict[str, Any]]) ->
 def test_ranks_are_those_of_the_definition_uniform_and_independent() -> None:
     rng = np.random.default_rng(1)
     values = np.round(rng.beta(2.0, 3.0, 4000), 1)
-    column = _Column.of("x", values[:1000], rng)
+    column = WatchedColumn.of("x", values[:1000], rng)
     pool = [cell for cell, n in enumerate(column.pool) for _ in range(int(n))]
     cells = column.cells(values[1000:])
     draws = np.random.default_rng(7)
-    found = column._ranks(cells, np.random.default_rng(7))
+    found = column.ranks_of(cells, np.random.default_rng(7))
     for i, cell in enumerate(cells.tolist()[:200]):
         below, equal = sum(other < cell for other in pool), sum(other == cell for other in pool)
         assert found[i] == pytest.approx((below + draws.random() * (equal + 1)) / (len(pool) + 1), abs=1e-12)
@@ -201,3 +201,20 @@ def test_a_window_counts_once() -> None:
     monitor.update(reference, name="a")
     with pytest.raises(CalibrantError, match="there was a window 'a' before"):
         monitor.update(reference, name="a")
+
+
+def test_columns_may_be_called_by_numbers_as_long_as_no_two_share_a_text() -> None:
+    values = np.random.default_rng(0).random(100)
+    monitor = DriftMonitor(pd.DataFrame({0: values, 1: values}))
+    window = monitor.update(pd.DataFrame({1: values, 0: values}))
+    assert list(window.log_e_values) == ["0", "1"]
+    with pytest.raises(CalibrantError, match=r"reference has two columns called '1'\. Rename one"):
+        DriftMonitor({1: values, "1": values})
+
+
+def test_digests_refuse_what_updates_refuse() -> None:
+    reference = rows(np.random.default_rng(0), 100)
+    monitor = DriftMonitor(reference)
+    assert monitor.digest(reference) == monitor.update(reference).digest
+    with pytest.raises(CalibrantError, match="column 'city' holds numbers, and the reference labels"):
+        monitor.digest(reference | {"city": np.arange(100.0)})

@@ -20,6 +20,7 @@ from calibrant.validation.labels import (
     as_labels as as_labels,
     check_both_classes as check_both_classes,
     check_one_column as check_one_column,
+    is_missing as is_missing,
     label_values as label_values,
     match_groups as match_groups,
     normalise_labels as normalise_labels,

@@ -234,7 +234,7 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
 
 
 def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    _refuse_missing_labels(np.array([_is_missing(v) for v in values], dtype=bool), name)
+    _refuse_missing_labels(np.array([is_missing(v) for v in values], dtype=bool), name)
     kinds = {_label_kind(value): i for i, value in reversed(list(enumerate(values)))}
     if len(kinds) > 1:
         (_, first), (_, second) = sorted(kinds.items(), key=lambda item: item[1])[:2]
@@ -258,7 +258,8 @@ def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     )
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Say whether this is a missing value of a column of objects: what stands for one, or a NaN of any type."""
     if is_null(value):
         return True
     try:
