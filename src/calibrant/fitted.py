@@ -291,8 +291,7 @@ class Fitted(Storable):
 
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:
         """Check scores, and match the names of their columns to those of the fit or to the classes."""
-        what: dict[str, Any] = {"input": self.input, "sum_to_one": self.sums_to_one}
-        checked = as_scores(scores, name=name, takes_one_column=True, **what)
+        checked = as_scores(scores, name=name, input=self.input, sum_to_one=self.sums_to_one, takes_one_column=True)
         self.check_width(checked.n_columns, name)
         columns = checked.container.columns
         if columns is None:

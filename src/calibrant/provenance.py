@@ -196,14 +196,10 @@ class Provenance(Plain):
         """Describe rows that were hashed."""
         return cls(_now(), shorten(clean(source), _MOST_LETTERS), found.n_rows, found.hexdigest(), out_of_fold)
 
-    def encode(self) -> dict[str, Any]:
-        """Return it as a member of a document."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values, as a document has it."""
         figures = None if self.out_of_fold is None else self.out_of_fold.to_dict()
         return {**{name: getattr(self, name) for name in _MEMBERS}, "out_of_fold": figures}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return self.encode()
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:

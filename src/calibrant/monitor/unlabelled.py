@@ -120,7 +120,7 @@ def _words(windows: Sequence[UnlabelledWindow], monitor: DriftMonitor | None) ->
     expected = f"accuracy {figure(score.value)} expected in {legible(windows[-1].name, _SHORT)}"
     if monitor is None:
         return f"{expected[:1].upper()}{expected[1:]}", "Name rows to compare with by --reference to watch for drift."
-    limit = f"{len(monitor.names) / monitor.alpha:,.6g}"
+    limit = f"{math.exp(monitor.limit):,.6g}"
     if not monitor.is_alarm:
         names = listed([legible(name, _SHORT) for name in monitor.names], most=_MOST_NAMED)
         return (

@@ -57,7 +57,7 @@ def to_document(
     if said is not None:
         if not isinstance(said, Provenance):
             raise InvalidTypeError(f"provenance={show(said)} is no Provenance. Make one by Provenance.of(scores, y).")
-        document["provenance"] = said.encode()
+        document["provenance"] = said.to_dict()
     from_document(document)
     return document
 

@@ -144,8 +144,7 @@ def as_probabilities(
     y_prob: ArrayLike, *, name: str = "y_prob", sum_to_one: bool = True, takes_one_column: bool = False
 ) -> Scores:
     """Check probabilities; with `sum_to_one` false, the rows of a matrix may have any sum."""
-    what: dict[str, Any] = {"sum_to_one": sum_to_one, "takes_one_column": takes_one_column}
-    return as_scores(y_prob, name=name, input="probability", **what)
+    return as_scores(y_prob, name=name, input="probability", sum_to_one=sum_to_one, takes_one_column=takes_one_column)
 
 
 def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "score") -> Scores:
