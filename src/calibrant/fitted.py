@@ -75,12 +75,12 @@ class Storable(ABC):
     #: The command line that one enters next, with {} for the file.
     next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
     metadata_: Mapping[str, Any] = MappingProxyType({})
-    #: What a document said of it, and a hash of what it was then.
+    #: The provenance that was said of it, and a hash of it at that time: with another hash it was fitted again.
     _provenance: tuple[Provenance, bytes] | None = None
 
     @property
     def provenance_(self) -> Provenance | None:
-        """When it was fitted and to what, as its document says; None where nobody said it, or of a fit after that."""
+        """When it was fitted and to what, as its document says; None where nobody said it, or it was fitted again."""
         if self._provenance is None or digest(self.encode()) != self._provenance[1]:
             return None
         return self._provenance[0]

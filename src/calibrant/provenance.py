@@ -50,11 +50,11 @@ class RowHash:
         self.n_rows = 0
 
     def update(self, rows: Rows) -> Self:
-        """Count rows in."""
+        """Add rows to the hash."""
         return self.update_numbers(rows.scores, rows.weights, rows.codes)
 
     def update_numbers(self, scores: FloatArray, weight: FloatArray, labels: npt.NDArray[Any]) -> Self:
-        """Count rows in, given by their numbers; `scores` may have several columns."""
+        """Add rows to the hash, given by their numbers; `scores` may have several columns."""
         self._hash.update(np.column_stack((scores, weight, labels)).astype("<f8").tobytes())
         self.n_rows += weight.size
         return self
@@ -223,7 +223,7 @@ class Provenance(Plain):
         )
 
     def facts(self) -> dict[str, str]:
-        """Return what it says in words, by what that is called."""
+        """Return time, source and rows in words, by the name of each."""
         return {
             "fitted at": f"{self.fitted_at}, by calibrant {clean(self.calibrant)}",
             **({"source": clean(self.source)} if self.source else {}),

@@ -145,20 +145,20 @@ def test_the_assumption_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "message"),
     [
-        {"y_prob": [0.5, 1.5]},
-        {"y_prob": []},
-        {"y_prob": [0.5], "threshold": 0.0},
-        {"y_prob": [0.5], "threshold": float("nan")},
-        {"y_prob": [0.5], "target": "row"},
-        {"y_prob": [0.5], "level": 95},
-        {"y_prob": [0.5, 0.5], "sample_weight": [1.0]},
-        {"y_prob": [[0.5, 0.2]]},
+        ({"y_prob": [0.5, 1.5]}, r"y_prob row 1: 1\.5 is outside \[0, 1\]"),
+        ({"y_prob": []}, "y_prob is empty"),
+        ({"y_prob": [0.5], "threshold": 0.0}, r"threshold=0\.0 is outside \(0, 1\)"),
+        ({"y_prob": [0.5], "threshold": float("nan")}, r"threshold=nan is outside \(0, 1\)"),
+        ({"y_prob": [0.5], "target": "row"}, "unknown value of target: 'row'. Did you mean 'rows'"),
+        ({"y_prob": [0.5], "level": 95}, r"level=95 is outside \(0, 1\)"),
+        ({"y_prob": [0.5, 0.5], "sample_weight": [1.0]}, "y_prob has 2 rows and sample_weight has 1"),
+        ({"y_prob": [[0.5, 0.2]]}, r"y_prob row 0: the 2 probabilities sum to 0\.7, not 1"),
     ],
 )
-def test_what_can_not_be_used_is_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(CalibrantError):
+def test_what_can_not_be_used_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(CalibrantError, match=message):
         expected_scores(**arguments)
 
 

@@ -27,9 +27,9 @@ ASSUMPTION = (
     "Estimated without labels: right if the probabilities are calibrated on these rows (no concept shift) and labels "
     "are independent given them. A change in what the scores mean can't be seen without labels."
 )
-#: What labels would make of rows is counted exactly for so many rows; beyond that it is as good as normal.
+#: Rows up to which the distribution of a count is found exactly; that of more rows is as good as normal.
 _EXACT = 10_000
-#: Means that the verdict names.
+#: Scores that the verdict names.
 _NAMED = ("accuracy", "brier", "log_loss")
 _ON = "estimated without labels"
 
@@ -110,21 +110,21 @@ def expected_of(p: FloatArray, weight: FloatArray | None, *, threshold: float, t
         p = np.ascontiguousarray(p[:, 1])
     is_one = p.ndim == 1
     both = np.column_stack((1.0 - p, p)) if is_one else p
-    said = (p >= threshold).astype(np.int64) if is_one else p.argmax(axis=1)
-    right = both[np.arange(said.size), said]
+    predicted = (p >= threshold).astype(np.int64) if is_one else p.argmax(axis=1)
+    right = both[np.arange(predicted.size), predicted]
     found = {"accuracy": _share(right, weights, target, level)}
     found |= {name: _loss(both, losses, weights, target, level) for name, losses in _losses(both, is_one).items()}
     if is_one:
-        found |= _of_events(p, said == 1, weights, target, level)
+        found |= _of_events(p, predicted == 1, weights, target, level)
     n, size = p.shape[0], kish_size(weights)
     scores = named_scores(found, level=level, n=n, n_eff=size, evaluated_on=_ON)
-    parts = [f"{name} {figure(each.value)} ({interval(level, each.low, each.high)})" for name, each in scores.items()]
-    shown = [part for name, part in zip(scores, parts, strict=True) if name in _NAMED]
+    named = {name: each for name, each in scores.items() if name in _NAMED}
+    shown = [f"{name} {figure(each.value)} ({interval(level, each.low, each.high)})" for name, each in named.items()]
     return Scores([*scores.values()], verdict=f"Expected without labels: {', '.join(shown)}.", notes=[ASSUMPTION])
 
 
 def _losses(both: FloatArray, is_one: bool) -> Mapping[str, FloatArray]:
-    """Return what each row loses by each outcome, shape (n, K)."""
+    """Return the losses of each row by what its label turns out to be, shape (n, K)."""
     with np.errstate(divide="ignore"):
         surprise = -np.log(both)
     if is_one:
@@ -133,7 +133,7 @@ def _losses(both: FloatArray, is_one: bool) -> Mapping[str, FloatArray]:
 
 
 def _loss(both: FloatArray, losses: FloatArray, weights: FloatArray, target: Target, level: float) -> Estimate:
-    """Estimate a mean loss; what has no chance loses nothing."""
+    """Estimate a mean loss. An outcome of probability 0 adds nothing, even where its loss is infinite."""
     losses = np.where(both > 0.0, losses, 0.0)
     mean = np.einsum("ij,ij->i", both, losses)
     spread = np.maximum(np.einsum("ij,ij->i", both, losses**2) - mean**2, 0.0)
@@ -160,7 +160,11 @@ def _estimate(
     *,
     most: float = 1.0,
 ) -> Estimate:
-    """Return a mean with its normal interval, from the mean of each row or the variance of its outcome."""
+    """Return a weighted mean with its normal interval.
+
+    `rows` holds the expectation of each row, `outcomes` its variance given the row; the interval goes by the spread of
+    the former for a population, and by the latter for these rows.
+    """
     share = weights / weights.sum()
     n = rows.size
     spread = (rows - value) ** 2 * (n / (n - 1.0)) if target == "population" and n > 1 else outcomes
@@ -174,17 +178,17 @@ def _normal(value: float, error: float, target: Target, level: float, *, most: f
 
 
 def _of_events(
-    p: FloatArray, is_said: BoolArray, weights: FloatArray, target: Target, level: float
+    p: FloatArray, is_predicted: BoolArray, weights: FloatArray, target: Target, level: float
 ) -> dict[str, Estimate]:
     """Estimate what is measured of one score: precision, recall, ranking and the share of events."""
     nothing = Estimate(math.nan, math.nan, math.nan, "none")
     found = {"precision": replace(nothing, note="no row is predicted positive"), "recall": nothing, "auc": nothing}
-    if is_said.any():
-        found["precision"] = _share(p[is_said], weights[is_said], target, level)
+    if is_predicted.any():
+        found["precision"] = _share(p[is_predicted], weights[is_predicted], target, level)
     events, others = dot(weights, p), dot(weights, 1.0 - p)
     if events > 0.0:
-        value = dot(weights[is_said], p[is_said]) / events
-        moved = weights * (is_said - value) / events  # what one event more changes
+        value = dot(weights[is_predicted], p[is_predicted]) / events
+        moved = weights * (is_predicted - value) / events  # what one event more adds
         found["recall"] = _normal(value, _error(moved, moved * p, p, target), target, level)
     else:
         found["recall"] = replace(nothing, note="no event is expected")
@@ -193,7 +197,7 @@ def _of_events(
 
 
 def _error(by_outcome: FloatArray, by_row: FloatArray, p: FloatArray, target: Target) -> float:
-    """Return the error of a ratio, from what each outcome, or each row, changes."""
+    """Return the standard error of a ratio, from what an event in place of a non-event, or a row, adds to it."""
     if target == "population":
         return math.sqrt(dot(by_row, by_row))
     return math.sqrt(dot(by_outcome**2, p * (1.0 - p)))
@@ -221,7 +225,7 @@ def _ranking(
 
 
 def _exact_interval(rates: FloatArray, level: float) -> tuple[int, int]:
-    """Return how many of some trials succeed at least and at most, but for a chance of (1 - level) / 2 on each side."""
+    """Return the quantiles of the number of successes that leave (1 - level) / 2 below and above."""
     below = np.cumsum(poisson_binomial(rates))
     tail = 0.5 * (1.0 - level)
     return int(np.searchsorted(below, tail, side="right")), int(np.searchsorted(below, 1.0 - tail))

@@ -1,7 +1,7 @@
-"""Drift of scores and columns against reference rows: a monitor that may be looked at at any time.
+"""DriftMonitor: whether scores and columns of new rows are spread as those of reference rows, window by window.
 
-Each column is watched by bets on the ranks of its new rows (`calibrant.monitor.watched_column`). No labels are needed,
-and drift says nothing of calibration: it says where to look.
+Each column is watched by bets on the ranks of its new rows (`calibrant.monitor.watched_column`), so that one may look
+after each window and stop at any. No labels are needed, and drift says nothing of calibration: it says where to look.
 """
 
 from __future__ import annotations
@@ -243,13 +243,28 @@ class DriftMonitor(Readable):
             monitor = cls.__new__(cls)  # __init__ takes reference rows, and a state holds counts of them
             monitor._begin(alpha, of["seed"].integer(minimum=0), columns)
             for item in of["windows"].items(minimum=0):
-                monitor.windows.append(_window(item, monitor))
+                monitor._read_window(item)
             if len(set(monitor.names)) != len(columns) or not monitor._fits():
                 raise DocumentError(f"its parts don't fit together. {_FIX}")
         return monitor
 
+    def _read_window(self, body: DocumentField) -> None:
+        """Add the next window of a state."""
+        of = body.members(("name", "n", "log_e_values", "distances", "drifted", "digest"))
+        figures = {
+            name: {key: each.number() for key, each in of[name].members(self.names).items()}
+            for name in ("log_e_values", "distances")
+        }
+        name, drifted = of["name"].text(), of["drifted"].names(minimum=0)
+        if drifted != self._drifted(figures["log_e_values"]):
+            of["drifted"].refuse("does not go with the evidence and alpha")
+        if name in {window.name for window in self.windows}:
+            of["name"].refuse("is the name of a window before")
+        n, digest = of["n"].integer(minimum=1), of["digest"].text()
+        self.windows.append(DriftWindow(name, n, **figures, drifted=drifted, digest=digest))
+
     def _fits(self) -> bool:
-        """Say whether windows and evidence are of the same stream."""
+        """Say whether columns have the rows and the evidence that the windows say."""
         n_new = sum(window.n for window in self.windows)
         last = self.windows[-1].log_e_values if self.windows else dict.fromkeys(self.names, 0.0)
         return all(
@@ -276,18 +291,3 @@ def _digest(cells: Sequence[IntArray]) -> str:
     for of_rows in cells:
         found.update(of_rows.astype("<i8").tobytes())
     return found.hexdigest()[:32]
-
-
-def _window(body: DocumentField, monitor: DriftMonitor) -> DriftWindow:
-    """Return the next window of a state, of which the monitor has the windows before."""
-    of = body.members(("name", "n", "log_e_values", "distances", "drifted", "digest"))
-    figures = {
-        name: {key: each.number() for key, each in of[name].members(monitor.names).items()}
-        for name in ("log_e_values", "distances")
-    }
-    name, drifted = of["name"].text(), of["drifted"].names(minimum=0)
-    if drifted != monitor._drifted(figures["log_e_values"]):
-        of["drifted"].refuse("does not go with the evidence and alpha")
-    if name in {window.name for window in monitor.windows}:
-        of["name"].refuse("is the name of a window before")
-    return DriftWindow(name, of["n"].integer(minimum=1), **figures, drifted=drifted, digest=of["digest"].text())

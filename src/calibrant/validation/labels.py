@@ -138,7 +138,8 @@ def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "gro
 def check_one_column(labels: Labels, n_columns: int, name: str, scores: str = "") -> None:
     """Raise ShapeError where one column of scores comes with labels of other than two classes.
 
-    `name` and `scores` are what the caller calls labels and scores, for the message.
+    `name` and `scores` are what the caller calls labels and scores, for the message. Scores are named only where they
+    are an argument of a function, and not a column of a file.
     """
     if n_columns == 1 and len(labels.classes) != 2:
         where = f" in {scores}" if scores.isidentifier() else ""
