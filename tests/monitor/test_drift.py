@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,7 @@ def test_missing_labels_and_numbers_are_one_thing_in_all_frames() -> None:
             (pa.array(values), pa.array(labels)),
             (pl.Series(values), pl.Series(labels)),
             (np.array(values, dtype=object), np.array(labels, dtype=object)),
+            (np.array([1.0, Decimal("nan"), 3.0] * 40, dtype=object), np.array(["a", pd.NaT, "b"] * 40, dtype=object)),
             (pd.Series(values), pd.Series(labels)),
             (pd.Series(values, dtype="Float64"), pd.Series(labels, dtype="string")),
         )
@@ -180,6 +182,7 @@ def test_a_state_that_was_changed_is_refused(path: str, value: Any, message: str
         (lambda _: DriftMonitor({"x": [1.0] * 50, "y": [1] * 51}), "has columns of 50, 51 rows"),
         (lambda _: DriftMonitor({"x": [[1.0]] * 50}), r"column 'x' of reference has shape \(50, 1\)"),
         (lambda _: DriftMonitor({"x": [np.inf] + [1.0] * 50}), "column 'x' of reference row 0 is infinite"),
+        (lambda _: DriftMonitor({"x": [None, np.inf] + [1.0] * 50}), "column 'x' of reference row 1 is infinite"),
         (lambda _: DriftMonitor({"x": np.zeros(50, "M8[D]")}), r"is of type datetime64\[D\]"),
         (lambda _: DriftMonitor({"x": [{}] * 50}), "holds {} of type dict"),
         (lambda r: DriftMonitor(r, alpha=0.0), "alpha=0.0 is outside"),

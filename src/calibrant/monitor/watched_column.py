@@ -239,22 +239,22 @@ def _values(column: ArrayLike, name: str) -> Values:
     values = np.asarray(column)
     if values.ndim != 1:
         raise ShapeError(f"{name} has shape {values.shape}. Pass one value per row.")
-    if values.dtype.kind in "fiu":
-        numbers = values.astype(np.float64)
-        if np.isinf(numbers).any():
-            raise InvalidInputError(f"{name} row {int(np.isinf(numbers).argmax())} is infinite. Leave it missing.")
-        return numbers
-    if values.dtype.kind not in "bOUT":
+    if values.dtype.kind not in "fiubOUT":
         raise InvalidTypeError(f"{name} is of type {values.dtype}. Pass numbers, texts or booleans.")
-    items = [None if is_missing(item) else item for item in values.tolist()]
-    known = [item for item in items if item is not None]
-    if known and all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
-        return np.array([math.nan if item is None else item for item in items], dtype=np.float64)
-    for item in known:
-        if not isinstance(item, (str, bool)):
-            kind = type(item).__name__
-            raise InvalidTypeError(f"{name} holds {item!r:.60} of type {kind}. Pass numbers, texts or booleans.")
-    return [None if item is None else str(item) for item in items]
+    if values.dtype.kind in "bOUT":
+        items = [None if is_missing(item) else item for item in values.tolist()]
+        known = [item for item in items if item is not None]
+        if not known or not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
+            for item in known:
+                if not isinstance(item, (str, bool)):
+                    refused = f"{item!r:.60} of type {type(item).__name__}"
+                    raise InvalidTypeError(f"{name} holds {refused}. Pass numbers, texts or booleans.")
+            return [None if item is None else str(item) for item in items]
+        values = np.array([math.nan if item is None else item for item in items])
+    numbers = values.astype(np.float64)
+    if np.isinf(numbers).any():
+        raise InvalidInputError(f"{name} row {int(np.isinf(numbers).argmax())} is infinite. Leave it missing.")
+    return numbers
 
 
 def _kind(values: Values) -> Kind:
