@@ -81,6 +81,19 @@ def test_rows_of_a_folder_are_placed_in_their_file(run: Run, monkeypatch: pytest
     assert "column 'p' of f/3.csv line 2: 1.5" in run("evaluate f").output
 
 
+def test_files_are_read_again_as_the_options_say(run: Run) -> None:
+    """To find the line: a folder of any suffix by its format, and a delimiter that was given is not said to be found."""
+    Path("g").mkdir()
+    frame = rows()
+    frame.loc[150, "p"] = 1.5
+    for i in range(4):
+        frame.iloc[50 * i : 50 * i + 50].to_csv(f"g/{i}.dat", index=False, sep=";")
+    refused = run("evaluate g --format csv --delimiter ;").output
+    assert "column 'p' of g/3.dat line 2: 1.5" in refused
+    assert "Warning" not in refused
+    assert run("evaluate g --format csv").output.count("Warning: ") == 1
+
+
 def test_rows_that_are_some_of_the_file_keep_their_numbers(run: Run) -> None:
     frame = rows()
     frame.loc[3, "p"] = np.nan

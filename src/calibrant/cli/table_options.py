@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -68,25 +68,24 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
     def with_format(*args: Any, **options: Any) -> None:
         options["format"] = said_format(options)
         options = {name: value for name, value in options.items() if name not in LAYOUT}
-        read = [file for file in (options["file"], options.get("fitted_to")) if file is not None]
         try:
             command(*args, **options)
         except CalibrantError as error:
-            raise type(error)(_in_lines(str(error), read, options["format"])) from None
+            message = _in_lines(str(error), options["file"], options["format"], options.get("fitted_to"))
+            raise type(error)(message) from None
 
     return with_options(_FORMAT_OPTIONS)(with_format)
 
 
-def _in_lines(message: str, files: Sequence[str], format: FormatLike) -> str:
+def _in_lines(message: str, file: str, format: FormatLike, fitted_to: str | None) -> str:
     """Return a message with lines of text files in place of rows, as far as the files can be read."""
-    from calibrant.tables import in_lines
+    from calibrant.tables import format_of_other, in_lines
 
     try:
-        for file in files:
-            message = in_lines(message, file, format)
+        message = in_lines(message, file, format)
+        return message if fitted_to is None else in_lines(message, fitted_to, format_of_other(fitted_to, format))
     except (CalibrantError, OSError):  # the message is of what can't be read
         return message
-    return message
 
 
 def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

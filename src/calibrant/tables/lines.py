@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
+from collections.abc import Sequence
 
+from calibrant.errors import DataWarning
+from calibrant.tables.columnar import TableFile
 from calibrant.tables.delimited import DelimitedFile
-from calibrant.tables.finding import is_many
+from calibrant.tables.finding import find_files, is_many
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.json_lines import JsonLinesFile
 from calibrant.tables.opening import many_files, one_file, table_file
-from calibrant.tables.remote import name_of
+from calibrant.tables.remote import RemoteFile, name_of
 from calibrant.tables.table_format import FormatLike
 from calibrant.tables.text import text_chunks
 
@@ -26,15 +30,14 @@ def in_lines(message: str, path: str | os.PathLike[str], format: FormatLike = No
     """
     if os.fspath(path) == "-" or " row" not in message or "without those that lack" in message:
         return message
-    places = {name_of(os.fspath(path)): path} | _files_named(message, path)
+    places = {name_of(os.fspath(path)): path} | _files_named(message, path, format)
     for name, place in places.items():
         said = re.search(rf"(?<!rows of )(?:^|(?<=\s))({re.escape(name)})(: .*?)? row (\d+(?:,\d{3})*)", message)
         if said is None:
             continue
         batch = _FROM_ROW.search(message)
         n_before = 0 if batch is None else int(batch[1].replace(",", ""))
-        files = many_files(place, format) if is_many(place) else [table_file(one_file(place, format))]
-        found = _line_of([file for file in files if file.file.stream is None], int(said[3].replace(",", "")) + n_before)
+        found = _line_of(_tables_again(place, format), int(said[3].replace(",", "")) + n_before)
         if found is None:
             return message
         file, line = found
@@ -43,14 +46,24 @@ def in_lines(message: str, path: str | os.PathLike[str], format: FormatLike = No
     return message
 
 
-def _files_named(message: str, path: str | os.PathLike[str]) -> dict[str, str]:
+def _files_named(message: str, path: str | os.PathLike[str], format: FormatLike) -> dict[str, str]:
     """Return the files of a folder or pattern that a message names."""
     if not is_many(path):
         return {}
-    return {file.name: file.name for file in many_files(path) if file.name in message}
+    files = find_files(path, any_suffix=format is not None)
+    names = [file.name if isinstance(file, RemoteFile) else os.fspath(file) for file in files]
+    return {name: name for name in names if name in message}
 
 
-def _line_of(files: list[object], row: int) -> tuple[str, int] | None:
+def _tables_again(path: str | os.PathLike[str], format: FormatLike) -> list[TableFile]:
+    """Open the tables of a path that was read before, those of streams aside; what that warned of is not said again."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        files = many_files(path, format) if is_many(path) else [table_file(one_file(path, format))]
+    return [file for file in files if file.file.stream is None]
+
+
+def _line_of(files: Sequence[TableFile], row: int) -> tuple[str, int] | None:
     """Return the name of the file that holds a row, numbered through all files, and the line where it begins."""
     for file in files:
         if not isinstance(file, (DelimitedFile, JsonLinesFile)):
