@@ -162,8 +162,7 @@ class UnlabelledRequest:
             drift = None
             if monitor is not None:
                 drift = known.get(monitor.digest(part))
-                is_known = drift is not None and (name == drift.name or (not name and at.size >= _LEAST_ROWS))
-                if drift is not None and is_known:
+                if drift is not None and (name == drift.name or (not name and at.size >= _LEAST_ROWS)):
                     passed.append(drift.name)
                 else:
                     drift = monitor.update(part, name=name or None)

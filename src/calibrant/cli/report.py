@@ -17,7 +17,7 @@ from calibrant.files import open_target
 
 if TYPE_CHECKING:
     from calibrant.decisions import Problem
-    from calibrant.report.pages import PageReport
+    from calibrant.report import pages
 
 #: What is said of rows that are read in passes.
 _NOT_BEFORE = "More rows than are held in memory: the scores before the calibrator are left out."
@@ -71,7 +71,7 @@ def report_on(
     title: str | None = None,
     decisions: tuple[Problem, float | None, str | None] | None = None,
     **how: Any,
-) -> PageReport:
+) -> pages.PageReport:
     """Return the report on the rows of a file.
 
     `decisions` are a problem, its threshold and the column of its capacities' groups, as `read_problem` returns them;

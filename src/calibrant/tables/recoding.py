@@ -8,13 +8,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from calibrant.errors import InvalidInputError
 from calibrant.tables.table_format import UTF8
-
-if TYPE_CHECKING:
-    pass
 
 #: Suffixes of packed files, and what Arrow calls how they were packed.
 PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}

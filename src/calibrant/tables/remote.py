@@ -7,6 +7,7 @@ into memory.
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import re
@@ -100,7 +101,7 @@ def is_many_remote(address: str) -> bool:
     """Say whether an address names a folder of a bucket, or is a pattern of the names in it."""
     if _known_scheme(address) != "s3":
         return False
-    if _is_pattern(address):
+    if glob.has_magic(address):
         return True
     from pyarrow.fs import FileType
 
@@ -115,7 +116,7 @@ def root_of_remote(address: str) -> PurePosixPath:
     if not is_many_remote(address):
         return remote_file(address).place.parent
     place = _place(address)
-    plain = next((i for i, part in enumerate(place.parts) if _is_pattern(part)), len(place.parts))
+    plain = next((i for i, part in enumerate(place.parts) if glob.has_magic(part)), len(place.parts))
     return PurePosixPath(*place.parts[:plain])
 
 
@@ -129,10 +130,6 @@ def many_remote(address: str) -> list[RemoteFile]:
         found = system.get_file_info(FileSelector(str(root), recursive=True, allow_not_found=True))
     files = [info for info in found if info.type == FileType.File and _matches(PurePosixPath(info.path), place, root)]
     return [_of_info(info, system) for info in sorted(files, key=lambda info: str(info.path))]
-
-
-def _is_pattern(text: str) -> bool:
-    return re.search(r"[*?[]", text) is not None
 
 
 def _matches(path: PurePosixPath, pattern: PurePosixPath, root: PurePosixPath) -> bool:
