@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.special
 from click.testing import Result
@@ -105,9 +106,9 @@ def test_missing_and_unusable_logits_are_refused_where_they_stand(run: Run, logi
     assert refused.exit_code == 2
     done = json.loads(run("evaluate gap.csv --input logit --missing skip --json").output)
     assert (done["n"], done["n_skipped"]) == (599, 1)
-    pa_table = pd.read_parquet("zs.parquet")
-    pa_table.loc[5, "s_1"] = np.nan
-    pa_table.to_parquet("gaps.parquet")
+    several = pd.read_parquet("zs.parquet")
+    several.loc[5, "s_1"] = np.nan
+    several.to_parquet("gaps.parquet")
     refused = run("evaluate gaps.parquet --score s_* --input logit")
     assert "column 's_1' of gaps.parquet" in refused.output
     frame["p"] = frame["p"].astype(object)
@@ -116,10 +117,8 @@ def test_missing_and_unusable_logits_are_refused_where_they_stand(run: Run, logi
     assert "'high' is not a number" in run("evaluate text.csv --input logit").output
 
 
-def test_apply_of_arrow_types_is_not_changed(run: Run, logits: pd.DataFrame) -> None:
+def test_logits_in_single_precision_are_measured_in_double(run: Run, logits: pd.DataFrame) -> None:
     table = pa.table({"y": logits["y"].to_numpy(), "p": pa.array(logits["z"].to_numpy(), pa.float32())})
-    import pyarrow.parquet as pq
-
     pq.write_table(table, "f32.parquet")
     found = json.loads(run("evaluate f32.parquet --input logit --json").output)["scores"]["brier"]["value"]
     p = scipy.special.expit(table["p"].to_numpy().astype(np.float64))
