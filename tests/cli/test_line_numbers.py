@@ -82,7 +82,7 @@ def test_rows_of_a_folder_are_placed_in_their_file(run: Run, monkeypatch: pytest
 
 
 def test_files_are_read_again_as_the_options_say(run: Run) -> None:
-    """To find the line: a folder of any suffix by its format, and a delimiter that was given is not said to be found."""
+    """A folder of any suffix by its format; a delimiter that was given is not said to be found."""
     Path("g").mkdir()
     frame = rows()
     frame.loc[150, "p"] = 1.5

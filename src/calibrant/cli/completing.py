@@ -32,8 +32,7 @@ class ColumnNames(_Text):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the columns that begin as the last name does; none where the file can't be read yet."""
-        before, comma, last = incomplete.rpartition(",")
-        return [CompletionItem(f"{before}{comma}{name}") for name in _columns(ctx) if name.startswith(last)]
+        return _last_completed(incomplete, _columns(ctx))
 
 
 class Names(_Text):
@@ -46,8 +45,7 @@ class Names(_Text):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
         """Return the names that begin as the last one does."""
-        before, comma, last = incomplete.rpartition(",")
-        return [CompletionItem(f"{before}{comma}{name}") for name in self.names if name.startswith(last)]
+        return _last_completed(incomplete, self.names)
 
 
 #: What is completed, by what help calls it.
@@ -63,6 +61,12 @@ def complete_params(params: Sequence[click.Parameter]) -> None:
         called = param.metavar or (param.name or "").upper()
         if type(param.type) is type(click.STRING) and called in _KINDS:
             param.type = _KINDS[called]
+
+
+def _last_completed(incomplete: str, names: Sequence[str]) -> list[CompletionItem]:
+    """Return the names that begin as the last of those with commas between them, each behind the others."""
+    before, comma, last = incomplete.rpartition(",")
+    return [CompletionItem(f"{before}{comma}{name}") for name in names if name.startswith(last)]
 
 
 def _columns(ctx: click.Context) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import click
 from calibrant.cli import choices, common
 from calibrant.cli.data import FileColumns, OpenedFile, Request
 from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
-from calibrant.cli.models import describe_models, models_facts, read_models, told_of_versus
+from calibrant.cli.models import describe_models, hinting_at_versus, models_facts, read_models
 from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, difference, figure, p_value, percent_level, shorten
 
@@ -96,7 +96,7 @@ def command(
     opened = Request(**options).open()
     how: dict[str, Any] = {"n_bins": bins, "level": level, "rng": seed}
     if opened.is_large and not opened.models:
-        with told_of_versus(opened):
+        with hinting_at_versus(opened):
             found = measure_large(opened, evaluated_on, **how)
     else:
         models = read_models(opened)

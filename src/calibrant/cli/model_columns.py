@@ -24,7 +24,7 @@ def named_models(
 ) -> dict[str, list[str]]:
     """Return the columns of each model by its name, the champion's first; nothing where --versus names no other.
 
-    A model of one column has its name, one of several that of what was given, such as a pattern.
+    A model of one column is called by its name; one of several columns by the text that was given, such as a pattern.
     """
     if not versus:
         return {}

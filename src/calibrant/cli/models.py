@@ -28,7 +28,10 @@ _MOST_NAMED = 6
 def read_models(
     opened: OpenedFile, *, input: InputKind = "probability", both_classes: bool = False
 ) -> dict[str, FileRows]:
-    """Read a file once, and return the rows with the scores of each model, the champion's first; mostly of one."""
+    """Read a file once, and return the rows with the scores of each model by its name, the champion's first.
+
+    There is one model unless --versus names others, or the score columns can't be the classes of one.
+    """
     from calibrant.metrics import check_widths
 
     how: dict[str, Any] = {"input": input, "both_classes": both_classes}
@@ -45,7 +48,7 @@ def read_models(
                 "as they are not the classes of one. Name one column in --score."
             )
     if not models:
-        with told_of_versus(opened):
+        with hinting_at_versus(opened):
             return {",".join(opened.score): opened.read(table=table, **how)}
     found = {name: replace(opened, score=each).read(table=table, **how) for name, each in models.items()}
     check_widths({name: each.rows for name, each in found.items()})
@@ -53,8 +56,8 @@ def read_models(
 
 
 @contextmanager
-def told_of_versus(opened: OpenedFile) -> Iterator[None]:
-    """Name --versus where several columns are no classes of one model, as their rows don't sum to one."""
+def hinting_at_versus(opened: OpenedFile) -> Iterator[None]:
+    """Add to the error of score columns whose rows don't sum to one: separate models are named by --versus."""
     try:
         yield
     except InvalidProbabilityError as error:

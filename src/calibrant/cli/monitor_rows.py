@@ -120,7 +120,10 @@ def digest_of(batches: Iterable[CheckedBatch]) -> tuple[int, str]:
 
 
 def file_places(opened: OpenedFile, n_rows: int, column: str) -> tuple[list[str], IntArray]:
-    """Return the names of the files of a folder in their order, and the number of each row's file, by any column."""
+    """Return the names of the files of a folder in their order, and the number of each row's file.
+
+    `column` may be any one: it is read to count the rows of each file.
+    """
     import numpy as np
 
     from calibrant.tables import is_many

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calibrant.numerics import IntArray
 
 _LEVEL, _MOST_SHOWN = 0.95, 20
-#: With fewer rows than this, others may be in the same cells by chance.
+#: A window without a name is known again by its digest if it has so many rows: of fewer, others may have the same.
 _LEAST_ROWS = 30
 _WAIT = 30.0
 
@@ -171,7 +171,7 @@ class UnlabelledRequest:
         return seen, passed
 
     def _windows(self, opened: OpenedFile, found: pa.Table) -> Iterator[tuple[str, IntArray]]:
-        """Yield the name and the rows of each window; those of so many rows have no name yet."""
+        """Yield the name and the rows of each window; windows of a fixed number of rows have no name."""
         import numpy as np
 
         from calibrant.monitor import period_codes

@@ -49,7 +49,7 @@ _SHARED = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a check, or all checks, say of columns, and gates by metric and bound; None is not said."""
+    """What a check, or all checks, say of columns, and gates by metric and bound; None where they say nothing."""
 
     label: str | None = None
     score: tuple[str, ...] | None = None
@@ -313,6 +313,7 @@ def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str
     """Read the settings of a table."""
     from calibrant.cli.gates import Gate
     from calibrant.errors import DocumentError, did_you_mean
+    from calibrant.tables import MISSING
     from calibrant.validation import INPUT_KINDS
 
     known = [*(entry.name for entry in fields(Settings) if entry.name != "gates"), "max", "min", *others]
@@ -339,7 +340,7 @@ def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str
                 case "input":
                     found[key] = each.choice(INPUT_KINDS)
                 case "missing":
-                    found[key] = each.choice(("error", "skip"))
+                    found[key] = each.choice(MISSING)
                 case "level":
                     found[key] = each.number()
                     if not 0.0 < found[key] < 1.0:

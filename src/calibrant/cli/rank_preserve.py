@@ -306,6 +306,8 @@ def _part_by_part(values: FloatArray) -> Callable[[pa.Table], FloatArray]:
 
 
 def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...], path: str) -> list[str]:
+    from calibrant.validation import column_places
+
     if score is None:
         missing = [label for label in classes if label not in names]
         if missing:
@@ -319,8 +321,6 @@ def _columns(score: list[str] | None, classes: list[str], names: tuple[str, ...]
             f"--score names {count(len(score), 'column')}, {listed(score)}, and {path} "
             f"{len(classes)} margins, {listed(classes)}. Name one column per margin."
         )
-    from calibrant.validation import column_places
-
     places = column_places(score, classes)
     if places is None:
         raise InvalidInputError(

@@ -9,7 +9,7 @@ import click
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
 from calibrant.cli.data import FileRows, OpenedFile, Request
-from calibrant.cli.models import read_models, told_of_versus
+from calibrant.cli.models import hinting_at_versus, read_models
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError
@@ -87,7 +87,7 @@ def report_on(
     if opened.is_large and not opened.models:
         columns = opened.resolve(takes_dependence=True)
         how |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
-        with progress("Measuring"), told_of_versus(opened):
+        with progress("Measuring"), hinting_at_versus(opened):
             report = Report.from_source(columns.source, group=of.group, problem=policy, **how)
         if of.calibrator is None:
             return report

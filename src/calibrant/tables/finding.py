@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from calibrant.errors import InvalidInputError
 from calibrant.tables.formats import SUFFIXES, named_suffixes
 from calibrant.tables.recoding import without_packing
-from calibrant.tables.remote import RemoteFile, is_many_remote, is_remote, many_remote, root_of_remote
+from calibrant.tables.remote import RemoteFile, is_many_remote, is_remote, many_remote, plain_parts, root_of_remote
 
 
 def is_many(path: str | os.PathLike[str]) -> bool:
@@ -30,9 +30,7 @@ def root_of(path: str | os.PathLike[str]) -> PurePath:
         return root_of_remote(os.fspath(path))
     if Path(path).is_dir():
         return Path(path)
-    parts = Path(path).parent.parts
-    plain = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
-    return Path(*parts[:plain])
+    return Path(*plain_parts(Path(path).parent))
 
 
 def find_files(path: str | os.PathLike[str], *, any_suffix: bool = False) -> list[Path | RemoteFile]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path, PurePath
@@ -59,7 +60,7 @@ class FileBytes:
     """Bytes of a table: of a `file`, here or elsewhere, or `head` and what follows it in a `stream`, read once.
 
     Those of a stream are unpacked and UTF-8 already; `packing` and `encoding` say how those of a file become so.
-    `said` is how a caller could have said what was found in the text and was not said.
+    `delimiter_hint` is how to state the delimiter that was found in the text; it is empty where a caller stated it.
     """
 
     name: str
@@ -71,7 +72,7 @@ class FileBytes:
     encoding: str = UTF8
     delimiter: str = ","
     decimal: str = "."
-    said: str = ""
+    delimiter_hint: str = ""
 
     @property
     def bom(self) -> bytes:
@@ -163,8 +164,8 @@ def _of_file(file: Path | RemoteFile, name: str, asked: TableFormat) -> FileByte
     if place.suffix.lower() in PACKED and packing is None and raw:
         raise InvalidInputError(f"{name} is not packed as its suffix says. Take {place.suffix} off its name.")
     if packing is not None:
-        with _open(file) as opened:
-            head = _first_bytes(unpacked(opened, packing), name)
+        with _open(file) as opened, _unpacking(name):
+            head = unpacked(opened, packing).read(_HEAD_BYTES)
     encoding = encoding_of(head, asked.encoding)
     is_whole = len(head) < _HEAD_BYTES
     head = head if encoding == UTF8 else beginning_as_utf8(head, encoding, name)
@@ -187,7 +188,7 @@ def _open(file: Path | RemoteFile) -> BinaryIO:
 
 
 def _laid_out(file: FileBytes, asked: TableFormat, head: bytes, *, is_whole: bool) -> FileBytes:
-    """Return a file with its delimiter and decimal point; refuse what was said of text that it doesn't have."""
+    """Return a file with its delimiter and decimal point; refuse options of text where the file is of another kind."""
     said = asked.of_text
     if (file.format in _MAGIC and said) or (file.format == "jsonl" and {"delimiter", "decimal"} & said.keys()):
         option = next(name for name in said if file.format in _MAGIC or name != "encoding")
@@ -201,8 +202,8 @@ def _laid_out(file: FileBytes, asked: TableFormat, head: bytes, *, is_whole: boo
         return replace(file, delimiter=asked.delimiter, decimal=asked.decimal)
     found = found_delimiter(head, is_whole=is_whole) if file.format == "csv" else None
     shown = "tab" if found == "\t" else repr(found)
-    said_so = "" if found is None else f"--delimiter {shown} (TableFormat(delimiter={found!r}) in Python)"
-    return replace(file, delimiter=found or DELIMITERS[file.format], decimal=asked.decimal, said=said_so)
+    hint = "" if found is None else f"--delimiter {shown} (TableFormat(delimiter={found!r}) in Python)"
+    return replace(file, delimiter=found or DELIMITERS[file.format], decimal=asked.decimal, delimiter_hint=hint)
 
 
 def _decoded(file: BinaryIO, packing: str | None, encoding: str, name: str) -> Iterator[bytes]:
@@ -218,16 +219,17 @@ def _read_chunks(file: BinaryIO) -> Iterator[bytes]:
         file.close()
 
 
-def _first_bytes(file: BinaryIO, name: str) -> bytes:
-    """Read the first bytes of what is packed."""
+@contextmanager
+def _unpacking(name: str) -> Iterator[None]:
+    """Turn what Arrow says of broken packed bytes into an error that names the file."""
     try:
-        return file.read(_HEAD_BYTES)
+        yield
     except OSError as error:
         raise InvalidInputError(f"{name} can't be unpacked: {error!s:.200}") from None
 
 
 def format_of_other(path: str | os.PathLike[str], format: FormatLike) -> TableFormat | None:
-    """Return what was said of the text of one file, for another one; nothing where its name says that it's no CSV."""
+    """Return the layout that was given for one file as that of another; None where the other's suffix is not CSV's."""
     known = SUFFIXES.get(without_packing(path).suffix.lower(), "csv")
     return replace(TableFormat.of(format), name=None) if known in DELIMITERS else None
 
@@ -241,10 +243,8 @@ def _from_stream(name: str, stream: BinaryIO, asked: TableFormat) -> FileBytes:
     head, is_whole = _read_head(stream)
     if packing := packed_as(head):
         stream = unpacked(as_stream(chain([head], _read_chunks(stream))), packing)
-        try:
+        with _unpacking(name):
             head, is_whole = _read_head(stream)
-        except OSError as error:
-            raise InvalidInputError(f"{name} can't be unpacked: {error!s:.200}") from None
     encoding = encoding_of(head, asked.encoding)
     if encoding != UTF8:
         stream = as_stream(as_utf8(chain([head], _read_chunks(stream)), encoding, name))

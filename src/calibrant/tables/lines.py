@@ -1,4 +1,4 @@
-"""Lines of text tables: messages of files that people look into with an editor count as the editor does."""
+"""Line numbers in messages about text tables: people open these in an editor, which counts lines and not rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calibrant.tables.remote import RemoteFile, name_of
 from calibrant.tables.table_format import FormatLike
 from calibrant.tables.text import text_chunks
 
-#: What is said of a batch: rows are numbered within it, and how many were before it.
+#: The note of a message about a batch, whose rows are numbered from its own first one: how many rows came before it.
 _FROM_ROW = re.compile(r" \(Rows are counted from row (\d[\d,]*) of .*?\.\)")
 
 

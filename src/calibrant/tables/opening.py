@@ -80,7 +80,10 @@ def table_file(file: FileBytes) -> TableFile:
 
 
 def many_files(path: str | os.PathLike[str], format: FormatLike = None) -> list[TableFile]:
-    """Return the tables that a folder or a pattern names, which must be of one format, in the order of their paths."""
+    """Return the tables that a folder or a pattern names, which must be of one format, in the order of their paths.
+
+    A delimiter that was found in first lines is warned of.
+    """
     found = find_files(path, any_suffix=format is not None)
     files = [open_remote(file, format) if isinstance(file, RemoteFile) else open_bytes(file, format) for file in found]
     other = next((file for file in files if file.format != files[0].format), None)
@@ -90,25 +93,25 @@ def many_files(path: str | os.PathLike[str], format: FormatLike = None) -> list[
             f"{what} {os.fspath(path)} mixes formats: {files[0].name} is {files[0].format}, {other.name} is "
             f"{other.format}. Keep one format in a folder."
         )
-    _say_delimiter(files)
+    _warn_of_delimiter(files)
     return [table_file(file) for file in files]
 
 
 def one_file(path: str | os.PathLike[str], format: FormatLike = None) -> FileBytes:
-    """Return the bytes of one file or stream; what was found in the text and nobody said is said."""
+    """Return the bytes of one file or stream; warn of a delimiter that was found in its first lines."""
     file = open_bytes(path, format)
-    _say_delimiter([file])
+    _warn_of_delimiter([file])
     return file
 
 
-def _say_delimiter(files: Sequence[FileBytes]) -> None:
+def _warn_of_delimiter(files: Sequence[FileBytes]) -> None:
     """Warn of a delimiter that was found in the first lines of files."""
-    found = [file for file in files if file.said]
+    found = [file for file in files if file.delimiter_hint]
     if found:
         others = f" and {count(len(found) - 1, 'other file')}" if len(found) > 1 else ""
         warn(
             f"{found[0].name}{others}: read with the delimiter {found[0].delimiter!r}, as the header has no comma. To "
-            f"say so: {found[0].said}.",
+            f"say so: {found[0].delimiter_hint}.",
             DataWarning,
         )
 

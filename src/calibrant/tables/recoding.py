@@ -15,7 +15,7 @@ from calibrant.tables.table_format import UTF8
 
 #: Suffixes of packed files, and what Arrow calls how they were packed.
 PACKED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
-#: First bytes of what is packed so.
+#: First bytes of packed files.
 _PACKED_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 #: The marks with which text in other encodings than UTF-8 begins; that of UTF-32 begins with that of UTF-16.
 _MARKS = {
@@ -120,7 +120,7 @@ def as_stream(chunks: Iterator[bytes]) -> BinaryIO:
 
 
 class _WriteStream(io.RawIOBase):
-    """Passes on what is written, and leaves what takes it open."""
+    """A stream that hands what is written to a function; closing it closes nothing else."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import PurePosixPath
+from itertools import takewhile
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
@@ -106,7 +107,7 @@ def is_many_remote(address: str) -> bool:
     from pyarrow.fs import FileType
 
     place = _place(address)
-    with _explained(address):
+    with _explained_s3(address):
         found = _bucket_system(place.parts[0]).get_file_info(str(place))
     return bool(found.type == FileType.Directory)
 
@@ -115,21 +116,25 @@ def root_of_remote(address: str) -> PurePosixPath:
     """Return the folder below which the files lie that an address names: a folder, a pattern, or one file."""
     if not is_many_remote(address):
         return remote_file(address).place.parent
-    place = _place(address)
-    plain = next((i for i, part in enumerate(place.parts) if glob.has_magic(part)), len(place.parts))
-    return PurePosixPath(*place.parts[:plain])
+    return PurePosixPath(*plain_parts(_place(address)))
 
 
 def many_remote(address: str) -> list[RemoteFile]:
     """Return the files in a folder of a bucket and the folders in it, or those that match a pattern, in their order."""
     from pyarrow.fs import FileSelector, FileType
 
-    place, root = _place(address), root_of_remote(address)
-    with _explained(address):
+    place = _place(address)
+    root = PurePosixPath(*plain_parts(place))
+    with _explained_s3(address):
         system = _bucket_system(place.parts[0])
         found = system.get_file_info(FileSelector(str(root), recursive=True, allow_not_found=True))
     files = [info for info in found if info.type == FileType.File and _matches(PurePosixPath(info.path), place, root)]
     return [_of_info(info, system) for info in sorted(files, key=lambda info: str(info.path))]
+
+
+def plain_parts(path: PurePath) -> list[str]:
+    """Return the parts of a path before the first one that is a pattern."""
+    return list(takewhile(lambda part: not glob.has_magic(part), path.parts))
 
 
 def _matches(path: PurePosixPath, pattern: PurePosixPath, root: PurePosixPath) -> bool:
@@ -166,11 +171,11 @@ class S3File(RemoteFile):
     system: fs.FileSystem
 
     def open(self) -> BinaryIO:
-        with _explained(self.name):
+        with _explained_s3(self.name):
             return cast(BinaryIO, self.system.open_input_stream(str(self.place), compression=None))
 
     def open_arrow(self) -> pa.NativeFile:
-        with _explained(self.name):
+        with _explained_s3(self.name):
             return self.system.open_input_file(str(self.place))
 
 
@@ -185,7 +190,7 @@ def _s3_file(address: str) -> RemoteFile:
     from pyarrow.fs import FileType
 
     place = _place(address)
-    with _explained(address):
+    with _explained_s3(address):
         system = _bucket_system(place.parts[0])
         info = system.get_file_info(str(place))
     if info.type == FileType.NotFound:
@@ -228,8 +233,8 @@ def _bucket_system(bucket: str) -> fs.FileSystem:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turn what Arrow says of S3 into an error that says what to do."""
+def _explained_s3(name: str) -> Iterator[None]:
+    """Turn Arrow's errors of S3 into one that says what to do."""
     import pyarrow as pa
 
     try:
@@ -283,7 +288,7 @@ class _WebStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _said_of(self._file.name):
+        with _explained_web(self._file.name):
             n = self._response.readinto(buffer)
         self._n_read += n
         if n == 0 and len(buffer) and self._n_read < self._file.n_bytes:
@@ -323,7 +328,7 @@ class _WebRanges(io.RawIOBase):
             return 0
         if not self._held_from <= self._at <= self._at + n <= self._held_from + len(self._held):
             end = min(self._file.n_bytes, self._at + max(n, _RANGE_BYTES))
-            with _said_of(self._file.name), self._file.request(self._at, end) as response:
+            with _explained_web(self._file.name), self._file.request(self._at, end) as response:
                 self._held, self._held_from = response.read(), self._at
             if len(self._held) != end - self._at:
                 raise InvalidInputError(
@@ -365,14 +370,14 @@ def _request(address: str, ranges: str | None) -> HTTPResponse:
         "Accept-Encoding": "identity",
         **({} if ranges is None else {"Range": ranges}),
     }
-    with _said_of(name_of(address)):
+    with _explained_web(name_of(address)):
         request = Request(address, headers=headers)  # noqa: S310 - http or https, which was checked
         return cast("HTTPResponse", urlopen(request, timeout=_ANSWER_S))  # noqa: S310
 
 
 @contextmanager
-def _said_of(name: str) -> Iterator[None]:
-    """Turn what a web server or the way to it says into an error that says what to do."""
+def _explained_web(name: str) -> Iterator[None]:
+    """Turn errors of a web server, or of the connection to it, into one that says what to do."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
 
