@@ -8,7 +8,8 @@ from pathlib import Path
 
 import fuzzing
 import pytest
-from fuzzing import SURFACES, attack, is_refused, limits
+from doors import DOORS
+from fuzzing import attack, is_refused, limits
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 #: 20,000 in all.
@@ -26,30 +27,30 @@ N_FILES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", SURFACES)
+@pytest.mark.parametrize("door", DOORS)
 def test_damaged_files_are_read_or_refused(door: str, tmp_path: Path) -> None:
-    found = attack(SURFACES[door], range(N_FILES[door]), tmp_path)
+    found = attack(DOORS[door], range(N_FILES[door]), tmp_path)
     assert found.faults == []
     assert found.n == N_FILES[door]
     assert 0 < found.n_refused < found.n or door == "run folders"  # whose commands name what is broken, and go on
 
 
-@pytest.mark.parametrize("door", SURFACES)
+@pytest.mark.parametrize("door", DOORS)
 def test_files_as_they_are_are_read(door: str, tmp_path: Path) -> None:
-    for name, data in SURFACES[door].valid().items():
+    for name, data in DOORS[door].valid().items():
         path = tmp_path / name
         path.write_bytes(data)
-        SURFACES[door].read(path)
+        DOORS[door].read(path)
 
 
-@pytest.mark.parametrize("door", SURFACES)
+@pytest.mark.parametrize("door", DOORS)
 def test_what_hypothesis_damages_is_read_or_refused(door: str, tmp_path: Path) -> None:
-    valid = list(SURFACES[door].valid().items())
+    valid = list(DOORS[door].valid().items())
 
     @settings(max_examples=60, suppress_health_check=list(HealthCheck))
     @given(st.randoms(use_true_random=False))
     def attack_once(rng: random.Random) -> None:
-        is_refused(SURFACES[door], rng, valid, tmp_path)
+        is_refused(DOORS[door], rng, valid, tmp_path)
 
     with limits():
         attack_once()
@@ -70,6 +71,6 @@ def test_a_door_that_fails_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
                 while True:
                     pass
 
-    found = attack(replace(SURFACES["names"], read=fail), range(3), tmp_path, tmp_path / "kept")
+    found = attack(replace(DOORS["names"], read=fail), range(3), tmp_path, tmp_path / "kept")
     assert [fault.split(": ")[1] for fault in found.faults] == ["KeyError", "MemoryError", "TooSlowError"]
     assert len(list((tmp_path / "kept").iterdir())) == 3
