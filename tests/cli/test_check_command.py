@@ -302,6 +302,15 @@ def test_the_project_of_the_readme_is_one() -> None:
     ]
 
 
+def test_the_project_of_the_help_is_one(run: Run) -> None:
+    """Refusals say that the help shows one."""
+    shown = run("check --help").output
+    write(shown[shown.index("label = ") :].partition("\n\n")[0])
+    (check,) = read_project("calibrant.toml").checks
+    assert (check.name, check.files, check.settings.label) == ("cards", ("scores/*.parquet",), "y")
+    assert [(gate.metric, gate.bound, gate.limit) for gate in check.gates] == [("ece_debiased", "max", 0.02)]
+
+
 @pytest.mark.slow
 def test_real_files(run: Run) -> None:
     named = os.environ.get("CALIBRANT_DATA")

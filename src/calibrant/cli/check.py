@@ -18,7 +18,6 @@ from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.project import Check, Project, find_project, read_project
 from calibrant.cli.report import report_on
 from calibrant.errors import CalibrantError, InvalidInputError, unknown_name
-from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, percent_level, shorten
 
 if TYPE_CHECKING:
@@ -62,7 +61,14 @@ def command(
     calibrant.toml says what to check; in pyproject.toml the same stands below [tool.calibrant]. Keys before the first
     [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time and label_end among
     them hold for other commands in this folder too, where their options don't say otherwise. A [[check]] has a name,
-    files and gates, max and min, and what of the columns, level, missing, format, group and calibrator is its own.
+    files and gates, max and min, and what of the columns, level, missing, format, group and calibrator is its own:
+
+    \b
+    label = "y"
+    [[check]]
+    name = "cards"
+    files = "scores/*.parquet"
+    max = {ece_debiased = 0.02}
 
     A pattern of files stands for each file that it matches; names are relative to the project file. The figures, and
     what passes, are those of calibrant evaluate.
@@ -70,7 +76,7 @@ def command(
     Exit codes: 0 all gates passed, 1 a gate failed, 2 a file or the project file can't be used. One file that can't
     be measured doesn't keep others from being checked. In a GitHub action, what --markdown writes is also shown as the
     summary of the step.
-    """
+    """  # noqa: D301 - which tells click to keep the lines of the paragraph
     if output is not None:
         check_suffix(output, ".html", ".htm", ".json")
     if markdown is not None:
@@ -169,12 +175,9 @@ def _write(checked: Sequence[CheckedFile], output: str | None, markdown: str | N
         return
     report = CheckReport(checked)
     if output is not None:
-        text = report.json() if output.lower().endswith(".json") else report.html()
-        with open_target(output) as file:
-            file.write(text.encode(errors="backslashreplace"))
+        common.write_page(report, output)
     if markdown is not None:
-        with open_target(markdown) as file:
-            file.write(report.markdown().encode(errors="backslashreplace"))
+        common.write_page(report, markdown)
     if summary:
         with Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as shown:  # others wrote before
             shown.write(report.markdown())

@@ -7,15 +7,18 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from calibrant.cli.completing import complete_params
 from calibrant.errors import InvalidInputError
+from calibrant.files import open_target
 from calibrant.phrases import for_terminal
 
 if TYPE_CHECKING:
+    from calibrant.report import pages
     from calibrant.results import Score
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -113,6 +116,14 @@ def write_json(document: dict[str, Any]) -> None:
     from calibrant.results import plain
 
     echo(json.dumps(plain(document), indent=2, allow_nan=False))
+
+
+def write_page(report: pages.PageReport, target: str) -> None:
+    """Write a report to a file: as JSON or Markdown if the suffix says so, else as a page."""
+    suffix = Path(target).suffix.lower()
+    text = {".json": report.json, ".md": report.markdown, ".markdown": report.markdown}.get(suffix, report.html)()
+    with open_target(target) as file:
+        file.write(text.encode(errors="backslashreplace"))
 
 
 def source_name(file: str) -> str:

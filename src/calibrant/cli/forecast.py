@@ -19,7 +19,6 @@ from calibrant.cli.forecast_columns import ForecastRows, forecast_options, read_
 from calibrant.cli.gates import Gate, check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.errors import InvalidInputError, unknown_name
-from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure
 
 if TYPE_CHECKING:
@@ -223,16 +222,14 @@ def report_command(
     from calibrant.forecasts import Recalibrator, as_interval_level
     from calibrant.report import ForecastReport
 
-    suffix = check_suffix(output, ".html", ".htm", ".json")
+    check_suffix(output, ".html", ".htm", ".json")
     check_output(output, options["file"], recalibrator)
     fitted = None if recalibrator is None else persistence.load_as(Recalibrator, recalibrator)
     rows = read_forecasts(**options)
     as_interval_level(coverage, rows.forecast, name="--coverage")
     how: dict[str, Any] = {**rows.known, "interval_level": coverage, "level": level, "rng": seed}
     report = ForecastReport(rows.forecast, rows.y, recalibrator=fitted, title=title, source=rows.file, **how)
-    text = report.json() if suffix == ".json" else report.html()
-    with open_target(output) as file:
-        file.write(text.encode(errors="backslashreplace"))
+    common.write_page(report, output)
     common.echo(f"Wrote {output}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import echo, json_option, new_command, table, write_json
+from calibrant.cli.common import echo, json_option, new_command, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
 from calibrant.cli.monitor_unlabelled import UnlabelledRequest
@@ -149,9 +149,7 @@ def command(
         seen = _watch(monitor, Request(**options).open(), asked)
         report = MonitorReport(monitor, title=title)
         if output is not None:
-            text = report.json() if output.lower().endswith(".json") else report.html()
-            with open_target(output) as page:
-                page.write(text.encode(errors="backslashreplace"))
+            write_page(report, output)
         if out is not None:  # last: what fails before leaves the state as it was, and may be done again
             out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
     notes = seen.notes(missing)

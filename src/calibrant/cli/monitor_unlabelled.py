@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.common import echo, table, write_json
+from calibrant.cli.common import echo, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import file_places
 from calibrant.cli.option_texts import called, split_names
@@ -68,9 +68,7 @@ class UnlabelledRequest:
             seen, passed = self._watch(monitor, *watched)
             report = UnlabelledReport(seen, monitor, title=title)
             if output is not None:
-                text = report.json() if output.lower().endswith(".json") else report.html()
-                with open_target(output) as page:
-                    page.write(text.encode(errors="backslashreplace"))
+                write_page(report, output)
             if out is not None and monitor is not None:
                 out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
         notes = [f"{listed(passed, most=3)} counted before, and passed over."] if passed else []

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options
+from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options, write_page
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
 from calibrant.cli.data import FileRows, OpenedFile, Request
 from calibrant.cli.models import hinting_at_versus, read_models
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError
-from calibrant.files import open_target
 
 if TYPE_CHECKING:
     from calibrant.decisions import Problem
@@ -55,13 +54,11 @@ def command(output: str, title: str | None, bins: int, level: float, seed: int, 
     A page of HTML stands alone: it fetches nothing, and is whole where its one small script, which sorts tables and
     tells the figures of points, may not run. The same data give the same bytes.
     """
-    suffix = check_suffix(output, ".html", ".htm", ".json", ".md")
+    check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
     asked = read_problem(options) if asks_for_decisions(options) else None
     report = report_on(Request(**options).open(), n_bins=bins, level=level, title=title, rng=seed, decisions=asked)
-    text = {".json": report.json, ".md": report.markdown}.get(suffix, report.html)()
-    with open_target(output) as file:
-        file.write(text.encode(errors="backslashreplace"))
+    write_page(report, output)
     echo(f"Wrote {output}")
 
 
