@@ -141,8 +141,7 @@ def evaluate(
         found.overall.n_skipped = reader.source.n_skipped
         return found
     scores = _evaluate_all(stream, settings, evaluated_on)
-    if len(reader.score) == 1:
-        scores.notes = [*label_notes(stream.classes.tolist(), pos_label), *scores.notes]
+    scores.notes = [*label_notes(stream, pos_label), *scores.notes]
     scores.n_skipped = reader.source.n_skipped
     return scores
 

@@ -5,10 +5,11 @@ A score enters here: as a line of one of the two tables below, which name what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.dependent_rows import DECLARE, SIGN, SumsBuilder, as_independent, hint_of
 from calibrant.metrics import calibration_error, proper_scores
@@ -200,13 +201,24 @@ def evaluate(
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
     found = evaluate_rows(rows, settings, evaluated_on)
-    found.notes = [*(label_notes(rows.classes.tolist(), pos_label) if rows.is_binary else []), *found.notes]
+    found.notes = [*label_notes(rows, pos_label), *found.notes]
     return found
 
 
-def label_notes(labels: Sequence[object], pos_label: object) -> list[str]:
+class Labelled(Protocol):
+    """Rows in memory or in a source: their sorted classes, and whether they have one probability, of the second."""
+
+    @property
+    def classes(self) -> npt.NDArray[Any]: ...
+
+    @property
+    def is_binary(self) -> bool: ...
+
+
+def label_notes(rows: Labelled, pos_label: object) -> list[str]:
     """Say which of two labels was taken for the positive one, where neither the caller nor the labels say it."""
-    if pos_label is not None or labels in ([0, 1], [-1, 1]):
+    labels = rows.classes.tolist()
+    if not rows.is_binary or pos_label is not None or labels in ([0, 1], [-1, 1]):
         return []
     return [f"{labels[1]!r} is taken as the positive class, {labels[0]!r} as the negative one; pos_label= changes it."]
 
@@ -269,7 +281,7 @@ def _losses(classes: Classes) -> dict[str, Estimate]:
     of_brier, of_log = (classes.size_for(name) for name in ("brier", "log_loss"))
     brier, log = classes.rows.moments(lambda held: (proper_scores.row_brier(held), proper_scores.row_log_loss(held)))
     log_extra = -np.log(np.maximum(mean_prob, 1.0 / (of_log + 2.0)))
-    found = mean_of_moments(*brier, of_brier, extra=_brier_of_each_class(mean_prob))
+    found = mean_of_moments(*brier, of_brier, extra=proper_scores.brier_of_each_class(mean_prob))
     return {
         "brier": normal_estimate(found, level, least=0.0, most=2.0),
         "log_loss": proper_scores.bounded_log_loss(mean_of_moments(*log, of_log, extra=log_extra), level),
@@ -321,7 +333,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
 
     saved, gained, influence = rows.moments(of_rows)
     base_rates = np.array([part.smooth_base_rate for part in parts])
-    at_mean = _brier_of_each_class(rows.mean_prob) - _brier_of_each_class(base_rates)
+    at_mean = proper_scores.brier_of_each_class(rows.mean_prob) - proper_scores.brier_of_each_class(base_rates)
     spreads = (
         mean_of_moments(*saved, classes.size_for("miscalibration"), extra=at_mean),
         mean_of_moments(*gained, size, extra=np.zeros(1)),
@@ -341,8 +353,3 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
             np.array([part.base_rate for part in parts]), classes.size_for("uncertainty"), level
         ),
     }
-
-
-def _brier_of_each_class(prob: FloatArray) -> FloatArray:
-    """Return what the Brier score of one row would be if it were of each class, for the same prediction."""
-    return np.asarray(1.0 + float(prob @ prob) - 2.0 * prob)

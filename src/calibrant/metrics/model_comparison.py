@@ -232,9 +232,7 @@ def compare_models(
     given: dict[str, Any] = {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
     rows = read_models(y_true, models, pos_label=pos_label, classes=classes, **given)
     found = compare_model_rows(rows, settings, evaluated_on)
-    first = rows[found.champion]
-    notes = label_notes(first.classes.tolist(), pos_label) if first.is_binary else []
-    return replace(found, notes=[*notes, *found.notes])
+    return replace(found, notes=[*label_notes(rows[found.champion], pos_label), *found.notes])
 
 
 def read_models(
@@ -276,11 +274,12 @@ def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated
     (champion, first), *others = models.items()
     each = replace(settings, level=1.0 - (1.0 - settings.level) / len(others))
 
-    def measured(of: Settings) -> dict[str, Scores]:
-        return {name: evaluate_rows(rows, _with_same_draws(of), evaluated_on) for name, rows in models.items()}
+    def measured(of: Settings, **which: bool) -> dict[str, Scores]:
+        return {name: evaluate_rows(rows, _with_same_draws(of), evaluated_on, **which) for name, rows in models.items()}
 
     found = measured(settings)
-    at_level = found if len(others) == 1 else measured(each)
+    # a difference takes the AUC and the calibration error at its own level, which of one score a verdict needs too
+    at_level = found if len(others) == 1 else measured(each, only_to_judge=first.is_binary)
     sides = {name: Model(rows, at_level[name]) for name, rows in models.items()}
     known: dict[str, Any] = {"level": each.level, "n": first.n_rows, "n_eff": kish_size(first.weights)}
     differences = {}

@@ -28,7 +28,7 @@ from calibrant.dependence import Units
 from calibrant.dependent_rows import DesignEffects, units_of
 from calibrant.metrics.bins import bin_rows
 from calibrant.metrics.estimates import FEW, Estimate, mean_over_units
-from calibrant.metrics.proper_scores import loss_less, row_brier, row_log_loss
+from calibrant.metrics.proper_scores import brier_of_each_class, loss_less, row_brier, row_log_loss
 from calibrant.metrics.ranking import UNDEFINED, influence_of
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.results import Score
@@ -89,7 +89,7 @@ def _at_mean(rows: Rows, size: float, *, is_log: bool) -> FloatArray:
     prob = np.array([1.0 - mean, mean]) if rows.is_binary else mean
     if is_log:
         return np.asarray(-np.log(np.where(prob > 0.0, prob, 1.0 / (size + 2.0))))
-    return np.asarray((1.0 - prob) ** 2 if rows.is_binary else 1.0 + float(prob @ prob) - 2.0 * prob)
+    return np.asarray((1.0 - prob) ** 2) if rows.is_binary else brier_of_each_class(prob)
 
 
 def _of_areas(model: Model, champion: Model, level: float) -> Estimate:

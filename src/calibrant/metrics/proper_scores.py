@@ -89,6 +89,11 @@ def row_brier(rows: Rows) -> FloatArray:
     return np.maximum(squares + (1.0 - 2.0 * _of_own_class(rows)), 0.0)
 
 
+def brier_of_each_class(prob: FloatArray) -> FloatArray:
+    """Return what the Brier score of one row would be if it were of each class, for the same prediction."""
+    return np.asarray(1.0 + float(prob @ prob) - 2.0 * prob)
+
+
 def row_log_loss(rows: Rows) -> FloatArray:
     """Return the negative log-probability of each row's own class."""
     if rows.is_binary:

@@ -108,7 +108,7 @@ class ModelComparisonReport(pages.PageReport):
         known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
         rows = read_models(y_true, models, **known)
         first = next(iter(rows.values()))
-        notes = label_notes(first.classes.tolist(), pos_label) if first.is_binary else []
+        notes = label_notes(first, pos_label)
         what: dict[str, Any] = {"n_bins": n_bins, "level": level, "title": title, "rng": rng, "notes": notes}
         what |= {"source": source, "file": source, "label_name": label_name or series_name(y_true)}
         self._summary = _summary(rows, names_are_columns=False, **what)
