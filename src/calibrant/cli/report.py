@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from calibrant.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.decisions import Problem
-    from calibrant.report import pages
+    from calibrant.report import About, Calibrated, pages
 
 #: What is said of rows that are read in passes.
 _NOT_BEFORE = "More rows than are held in memory: the scores before the calibrator are left out."
@@ -78,12 +79,12 @@ def report_on(
     from calibrant.report import Decisions, ModelComparisonReport, Report
 
     of = opened.request
-    how |= {"title": title or "Calibration report"}
     problem, threshold, per = (None, None, None) if decisions is None else decisions
     policy = None if problem is None else Policy(problem, threshold=threshold)
     if opened.is_large and not opened.models:
         columns = opened.resolve(takes_dependence=True)
         how |= {**columns.names(), **columns.dependence(), "pos_label": columns.positive}
+        how["title"] = title or Report.name
         with progress("Measuring"), hinting_at_versus(opened):
             report = Report.from_source(columns.source, group=of.group, problem=policy, **how)
         if of.calibrator is None:
@@ -94,11 +95,10 @@ def report_on(
     if policy is None and of.calibrator is None:
         models = read_models(opened)
         found = next(iter(models.values()))
-        how |= _facts_of(found)
         if len(models) == 1:
-            return Report.of_rows(found.rows, **how)
-        how |= {"title": title or ModelComparisonReport.name}
-        return ModelComparisonReport.of_rows({name: each.rows for name, each in models.items()}, **how)
+            return Report.of_rows(found.rows, _about(found, title or Report.name), **how)
+        about = _about(found, title or ModelComparisonReport.name)
+        return ModelComparisonReport.of_rows({name: each.rows for name, each in models.items()}, about, **how)
     if opened.models:
         what = "--calibrator" if policy is None else "the losses of decisions"
         raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
@@ -106,19 +106,23 @@ def report_on(
     if policy is not None:
         costs = beside if policy.problem.needs_costs else None
         how["decisions"] = Decisions(policy, costs, None if per is None else beside.column(per), per or "")
+    about = _about(found, title or Report.name)
     if of.calibrator is not None:
-        how |= _before(opened, found)
-    return Report.of_rows(found.rows, **how, **_facts_of(found))
+        how["calibrated"], names = _before(opened, found)
+        about = replace(about, score_names=names)
+    return Report.of_rows(found.rows, about, **how)
 
 
-def _facts_of(found: FileRows) -> dict[str, Any]:
+def _about(found: FileRows, title: str) -> About:
     """Return what a page says of where its rows come from."""
+    from calibrant.report import About
+
     source, of = found.columns.source, found.columns.request
     file = None if of.file == "-" else of.file
-    return {"source": source.name, "n_skipped": source.n_skipped, "label_name": of.label, "file": file}
+    return About(title, source.name, file, label_name=of.label, n_skipped=source.n_skipped)
 
 
-def _before(opened: OpenedFile, found: FileRows) -> dict[str, Any]:
+def _before(opened: OpenedFile, found: FileRows) -> tuple[Calibrated, list[str]]:
     """Read the scores of the same rows before the calibrator, and return them with the names of their columns."""
     import numpy as np
 
@@ -133,4 +137,4 @@ def _before(opened: OpenedFile, found: FileRows) -> dict[str, Any]:
         table = table.filter(np.asarray(table.column(weight), dtype=np.float64) > 0.0)
     scores = columns.rows(table.select(columns.inputs)).scores
     rows = found.rows.with_scores(scores, input=columns.fitted.input)
-    return {"calibrated": Calibrated(columns.fitted, rows), "score_names": list(columns.score)}
+    return Calibrated(columns.fitted, rows), list(columns.score)

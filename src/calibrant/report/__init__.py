@@ -15,3 +15,4 @@ from calibrant.report import pages as pages
 from calibrant.report.before_after import Calibrated as Calibrated
 from calibrant.report.decisions import Decisions as Decisions
 from calibrant.report.figures import inline_figure as inline_figure
+from calibrant.report.measured import About as About

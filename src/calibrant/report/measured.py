@@ -33,6 +33,24 @@ _LONGEST_WORD = 120
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """What a report is told, and does not measure: its title, and where its rows come from.
+
+    `source` is what the page calls the file or table, and `file` what a command would read: None where there is none.
+    `label_name` and `score_names` are names of columns, `n_skipped` the rows that were left out for missing values, and
+    `notes` what a reader must know of the rows.
+    """
+
+    title: str
+    source: str | None = None
+    file: str | None = None
+    label_name: str | None = None
+    score_names: Sequence[str] = ()
+    n_skipped: int = 0
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """What is measured of rows: scores, the summary of one score or of the most probable class, and of each class.
 
@@ -121,19 +139,14 @@ def groups_in_source(stream: engines.SourceStream, settings: metrics.Settings) -
 
 def summarise(
     found: Measured,
+    about: About,
     *,
     n_bins: int,
-    title: str,
-    source: str | None,
-    score_names: list[str],
     groups: tuple[str, Groups] | None = None,
-    n_skipped: int = 0,
-    label_name: str | None = None,
-    file: str | None = None,
     rng: int | np.random.Generator | None = 0,
 ) -> dict[str, Any]:
     """Return what `Report` says, as dicts, lists, strings and numbers; NaN is None."""
-    is_binary, labels = found.by_class is None, [clean(label) for label in found.labels]
+    labels = [clean(label) for label in found.labels]
     level, n, effect = found.scores["brier"].level, found.n_rows, found.effect
     class_curves = []
     if found.by_class is not None:
@@ -142,12 +155,11 @@ def summarise(
             curve_of(found.by_class[k], n_bins, level, labels[k], n_rows=n, effect=effect, strategy=strategy)
             for k in list(found.order)[:MAX_PANELS]
         ]
-    total = float(found.weights.sum())
     return {
-        "title": clean(title),
+        "title": clean(about.title),
         "version": __version__,
-        "kind": "binary" if is_binary else "multiclass",
-        "verdict": _with_command(metrics.verdict(found.scores), file, label_name, score_names, is_binary=is_binary),
+        "kind": "binary" if found.by_class is None else "multiclass",
+        "verdict": _verdict(found, about),
         "scores": plain_scores(found.scores),
         "curve": main_curve(found, n_bins, rng),
         "calibrator": None,
@@ -157,23 +169,29 @@ def summarise(
         else summarise_groups(*groups[1], by=groups[0], n_bins=n_bins, level=level, effect=effect),
         "classes": found.classes,
         "class_curves": side_by_side(class_curves) if class_curves else [],
-        "data": {
-            "source": None if source is None else clean(source),
-            "score_names": score_names,
-            "n_rows": n,
-            "n_skipped": n_skipped,
-            "classes": [
-                {"label": label, "n": int(rows), "weight": float(weight), "share": float(weight) / total}
-                for label, rows, weight in zip(labels, found.counts, found.weights, strict=True)
-            ],
-            "positive_class": labels[1] if is_binary else None,
-            "is_weighted": found.is_weighted,
-            "total_weight": total,
-            "effective_rows": found.effective_size / effect,
-            "design_effect": effect,
-            "level": level,
-            "notes": list(found.notes),
-        },
+        "data": data_of(found, about),
+    }
+
+
+def data_of(found: Measured, about: About) -> dict[str, Any]:
+    """Return what a report says of the rows themselves, as plain values."""
+    labels, total = [clean(label) for label in found.labels], float(found.weights.sum())
+    return {
+        "source": None if about.source is None else clean(about.source),
+        "score_names": [clean(name) for name in about.score_names],
+        "n_rows": found.n_rows,
+        "n_skipped": about.n_skipped,
+        "classes": [
+            {"label": label, "n": int(rows), "weight": float(weight), "share": float(weight) / total}
+            for label, rows, weight in zip(labels, found.counts, found.weights, strict=True)
+        ],
+        "positive_class": labels[1] if found.by_class is None else None,
+        "is_weighted": found.is_weighted,
+        "total_weight": total,
+        "effective_rows": found.effective_size / found.effect,
+        "design_effect": found.effect,
+        "level": found.scores["brier"].level,
+        "notes": [*about.notes, *found.notes],
     }
 
 
@@ -195,23 +213,19 @@ def plain_scores(measured: Scores) -> dict[str, dict[str, Any]]:
     return plain
 
 
-def _with_command(
-    found: metrics.Verdict, file: str | None, label: str | None, scores: Sequence[str], *, is_binary: bool
-) -> dict[str, Any]:
-    """Return the parts of a verdict, and the command that does what it advises, with the names that are known."""
-    table, of = command_words(file, label)
-    placeholder = "SCORE" if is_binary else "SCORES"
-    score = shell_word(",".join(scores), placeholder) if scores else placeholder
-    method = "" if is_binary else " --method auto"
-    command = f"calibrant fit {table} --label {of} --score {score}{method} -o calibrator.json"
-    return {**found.to_dict(), "command": command if found.action == "calibrate" else None}
+def _verdict(found: Measured, about: About) -> dict[str, Any]:
+    """Return the parts of the verdict, and the command that does what it advises, with the names that are known."""
+    said, names = metrics.verdict(found.scores), [clean(name) for name in about.score_names]
+    placeholder, method = ("SCORE", "") if found.by_class is None else ("SCORES", " --method auto")
+    score = shell_word(",".join(names), placeholder) if names else placeholder
+    command = f"calibrant fit {file_and_label(about)} --score {score}{method} -o calibrator.json"
+    return {**said.to_dict(), "command": command if said.action == "calibrate" else None}
 
 
-def command_words(file: str | None, label: str | None) -> tuple[str, str]:
+def file_and_label(about: About) -> str:
     """Return the file and the label as a command names them; placeholders where they are not known."""
-    known = {"FILE": file, "LABEL": label}
-    table, of = (word if name is None else shell_word(name, word) for word, name in known.items())
-    return table, of
+    known = {"FILE": about.file, "LABEL": about.label_name}
+    return " --label ".join(word if name is None else shell_word(name, word) for word, name in known.items())
 
 
 def shell_word(name: str, placeholder: str) -> str:

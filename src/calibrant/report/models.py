@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +22,7 @@ from calibrant.metrics import (
 from calibrant.phrases import clean, legible, listed, percent_level, shorten
 from calibrant.report import pages
 from calibrant.report.figures import inline_figure
-from calibrant.report.measured import ON, command_words, of_rows, plain_scores, shell_word, summarise
+from calibrant.report.measured import ON, About, data_of, file_and_label, of_rows, plain_scores, shell_word
 from calibrant.report.reliability import bins_table, curve_of, figure_of_curves, told_by_points
 from calibrant.report.report import data_facts
 from calibrant.report.scores import COARSE, MEANINGS
@@ -109,28 +110,22 @@ class ModelComparisonReport(pages.PageReport):
         rows = read_models(y_true, models, **known)
         first = next(iter(rows.values()))
         notes = label_notes(first, pos_label)
-        what: dict[str, Any] = {"n_bins": n_bins, "level": level, "title": title, "rng": rng, "notes": notes}
-        what |= {"source": source, "file": source, "label_name": label_name or series_name(y_true)}
-        self._summary = _summary(rows, names_are_columns=False, **what)
+        about = About(title, source, file=source, label_name=label_name or series_name(y_true), notes=notes)
+        self._summary = _summary(rows, about, n_bins=n_bins, level=level, rng=rng)
 
     @classmethod
     def of_rows(
         cls,
         rows: Mapping[str, Rows],
+        about: About,
         *,
         n_bins: int,
         level: float,
-        title: str,
-        source: str,
         rng: int,
-        n_skipped: int = 0,
-        label_name: str | None = None,
-        file: str | None = None,
     ) -> ModelComparisonReport:
         """Report on checked rows of each model, whose names are those of its columns, or a pattern of them."""
-        what: dict[str, Any] = {"n_bins": n_bins, "level": level, "title": title, "rng": rng, "source": source}
-        what |= {"n_skipped": n_skipped, "label_name": label_name, "file": file}
-        return cls.__new__(cls).keep(_summary(rows, names_are_columns=True, **what))
+        about = replace(about, score_names=list(rows))
+        return cls.__new__(cls).keep(_summary(rows, about, n_bins=n_bins, level=level, rng=rng))
 
     def page(self) -> pages.Page:
         summary = self._summary
@@ -149,18 +144,7 @@ class ModelComparisonReport(pages.PageReport):
 
 
 def _summary(
-    rows: Mapping[str, Rows],
-    *,
-    names_are_columns: bool,
-    n_bins: int,
-    level: float,
-    title: str,
-    rng: int | np.random.Generator | None,
-    source: str | None,
-    file: str | None,
-    label_name: str | None,
-    n_skipped: int = 0,
-    notes: Sequence[str] = (),
+    rows: Mapping[str, Rows], about: About, *, n_bins: int, level: float, rng: int | np.random.Generator | None
 ) -> dict[str, Any]:
     """Return what the report says, as dicts, lists, strings and numbers; NaN is None."""
     settings = check_settings(SCORE_BINS, level, rng)
@@ -175,19 +159,14 @@ def _summary(
         return curve_of(of.column, n_bins, level, label, **known)
 
     upper = max(curve(name)["upper"] for name in shown)
-    champion = measured[compared.champion]
-    data = summarise(champion, n_bins=n_bins, title=title, source=source, score_names=[], n_skipped=n_skipped)["data"]
-    command = None
-    if names_are_columns:
-        table, label = command_words(file, label_name)
-        first, *others = (shell_word(name, "SCORE") for name in rows)
-        versus = [f"--versus {other}" for other in others]
-        command = " ".join([f"calibrant compare {table} --label {label} --score {first}", *versus])
+    # the page names models, not columns, and has the notes on all of them
+    of_rows_alone = replace(about, score_names=())
+    data = data_of(measured[compared.champion], of_rows_alone) | {"notes": [*about.notes, *compared.notes]}
     return {
-        "title": clean(title),
+        "title": clean(about.title),
         "version": __version__,
         "kind": "models",
-        "verdict": _verdict(compared, command),
+        "verdict": _verdict(compared, about),
         "champion": compared.champion,
         "level": compared.level,
         "difference_level": compared.difference_level,
@@ -196,11 +175,11 @@ def _summary(
         "verdicts": {name: scores.verdict for name, scores in compared.differences.items()},
         "curves": [curve(name, upper) for name in shown],
         "is_binary": next(iter(rows.values())).is_binary,
-        "data": data | {"notes": [*notes, *compared.notes]},
+        "data": data,
     }
 
 
-def _verdict(compared: ModelComparison, command: str | None) -> dict[str, Any]:
+def _verdict(compared: ModelComparison, about: About) -> dict[str, Any]:
     """Return what the first screen says: which is better, whether each is calibrated, and what to do."""
     found = {name: verdict(scores) for name, scores in compared.models.items()}
     state, headline, advice = _standing(compared)
@@ -226,8 +205,15 @@ def _verdict(compared: ModelComparison, command: str | None) -> dict[str, Any]:
         "which": which,
         "calibrated": calibrated,
         "what_to_do": advice,
-        "command": command if off else None,
+        "command": _command(about) if off and about.score_names else None,
     }
+
+
+def _command(about: About) -> str:
+    """Return the command that compares the models once each is calibrated."""
+    first, *others = (shell_word(name, "SCORE") for name in about.score_names)
+    versus = [f"--versus {other}" for other in others]
+    return " ".join([f"calibrant compare {file_and_label(about)} --score {first}", *versus])
 
 
 def _standing(compared: ModelComparison) -> tuple[State, str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.decisions import as_policy
@@ -20,7 +21,7 @@ from calibrant.report.before_after import (
     words_of_fit,
 )
 from calibrant.report.decisions import Decisions, decision_section, summarise_decisions
-from calibrant.report.measured import ON, groups_in_source, main_curve, of_rows, of_source, summarise
+from calibrant.report.measured import ON, About, groups_in_source, main_curve, of_rows, of_source, summarise
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
@@ -151,29 +152,19 @@ class Report(pages.PageReport):
             of_scores = {"input": calibrator.input, "sum_to_one": calibrator.sums_to_one}
             calibrated = Calibrated(calibrator, measured_rows(y_true, scores, **of_scores, **known))
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
-        what = {
-            "title": title,
-            "source": source,
-            "score_names": names,
-            "label_name": label_name or series_name(y_true),
-            "file": source,
-        }
-        self._summary = _summary_of_rows(rows, n_bins, level, rng, calibrated, decisions, **what)
+        about = About(title, source, file=source, label_name=label_name or series_name(y_true), score_names=names)
+        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
+        self._summary = _summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts)
 
     @classmethod
     def of_rows(
         cls,
         rows: Rows,
+        about: About,
         *,
         n_bins: int,
         level: float,
-        title: str,
-        source: str,
         rng: int,
-        n_skipped: int = 0,
-        label_name: str | None = None,
-        file: str | None = None,
-        score_names: Sequence[str] | None = None,
         calibrated: Calibrated | None = None,
         decisions: Decisions | None = None,
     ) -> Report:
@@ -181,10 +172,9 @@ class Report(pages.PageReport):
 
         Names of the scores are those of their columns, or others, where the rows hold what was made of scores.
         """
-        names = [clean(each) for each in score_names or rows.columns or ()]
-        what: dict[str, Any] = {"title": title, "source": source, "score_names": names}
-        what |= {"n_skipped": n_skipped, "label_name": label_name, "file": file}
-        return cls.__new__(cls).keep(_summary_of_rows(rows, n_bins, level, rng, calibrated, decisions, **what))
+        about = replace(about, score_names=about.score_names or rows.columns or ())
+        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
+        return cls.__new__(cls).keep(_summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts))
 
     @classmethod
     def from_source(
@@ -254,10 +244,10 @@ class Report(pages.PageReport):
         names, where = _check_score_names(reader.score, len(reader.score)), clean(rows.name)
         groups = None if group is None else (group, groups_in_source(found, settings))
         measured = of_source(found, settings)
-        what: dict[str, Any] = {"title": title, "source": where, "score_names": names, "groups": groups}
-        what |= {"n_skipped": reader.source.n_skipped, "label_name": label}
-        what |= {"file": where if isinstance(source, (str, os.PathLike, RowSource)) else None}
-        summary = summarise(measured, n_bins=n_bins, rng=rng, **what)
+        file = where if isinstance(source, (str, os.PathLike, RowSource)) else None
+        n_skipped = reader.source.n_skipped
+        about = About(title, where, file, label_name=label, score_names=names, n_skipped=n_skipped)
+        summary = summarise(measured, about, n_bins=n_bins, groups=groups, rng=rng)
         if decisions is not None:
             held = found.materialise(max_distinct)
             if held is None:
@@ -301,14 +291,15 @@ def _decided(rows: Rows, decisions: Decisions, summary: dict[str, Any], level: f
 
 def _summary_of_rows(
     rows: Rows,
+    about: About,
+    *,
     n_bins: int,
     level: float,
     rng: int | np.random.Generator | None,
     calibrated: Calibrated | None,
     decisions: Decisions | None,
-    **what: Any,
 ) -> dict[str, Any]:
-    """Return what a report says of checked rows; `what` goes to `summarise`."""
+    """Return what a report says of checked rows."""
     settings = check_settings(SCORE_BINS, level, rng)
     check_integer("n_bins", n_bins, minimum=1)
     name = next(iter(rows.groups), None)
@@ -316,7 +307,7 @@ def _summary_of_rows(
     before = None if calibrated is None else calibrated.before
     both = None if before is None else measure_both(before, rows, settings)
     measured = of_rows(rows, settings) if both is None else both.after
-    summary = summarise(measured, n_bins=n_bins, groups=groups, rng=rng, **what)
+    summary = summarise(measured, about, n_bins=n_bins, groups=groups, rng=rng)
     if calibrated is not None:
         curve = None
         if both is not None:
@@ -368,11 +359,11 @@ def data_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _check_score_names(score_names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """Return the names of the score columns as text, one for each."""
+    """Return the names of the score columns, one for each."""
     if score_names is None:
         return []
     if isinstance(score_names, str):
         score_names = [score_names]
     if len(score_names) != n_columns:
         raise ShapeError(f"score_names has {len(score_names)} names for {n_columns} columns. Pass one for each column.")
-    return [clean(each) for each in score_names]
+    return list(score_names)
