@@ -122,3 +122,8 @@ def legible(text: object, most: int) -> str:
     """Return a name as it can stand in a sentence: cleaned, cut, and isolated if it has letters beyond ASCII."""
     shown = shorten(clean(text), most)
     return shown if shown.replace("\N{HORIZONTAL ELLIPSIS}", "").isascii() else isolated(shown)
+
+
+def in_quotes(text: object, most: int) -> str:
+    """Return a name in quotes, as it can stand in a sentence."""
+    return f"'{legible(text, most)}'"

@@ -137,6 +137,7 @@ def test_pages_of_every_kind_of_rows_are_whole() -> None:
         "clusters": cb.ModelComparisonReport(y, {"a": p, "b": p**2}, cluster=np.arange(300) // 3),
         "classes": cb.ModelComparisonReport(labels, {"a": q, "b": q**2 / (q**2).sum(axis=1, keepdims=True)}),
         "infinite": cb.ModelComparisonReport(y, {"a": p, "b": zero}),
+        "finite again": cb.ModelComparisonReport(y, {"a": zero, "b": p}),
         "one class": cb.ModelComparisonReport(np.zeros(50, int), {"a": p[:50], "b": p[:50] ** 2}, classes=[0, 1]),
         "six models": cb.ModelComparisonReport(y, {f"m{k}": p**k for k in range(1, 7)}),
     }
@@ -148,6 +149,9 @@ def test_pages_of_every_kind_of_rows_are_whole() -> None:
         assert "nan" not in re.sub(r"<[^>]*>", " ", html).lower().split(), name
         assert report.markdown().startswith("# Champion against challenger\n")
     assert "infinite" in reports["infinite"].html()
+    row = reports["finite again"].html().split(">Log loss</th>")[1].split("</tr>")[0]
+    assert row.count(">infinite</td>") == 2  # of the champion, and what a challenger takes away
+    assert "ranked above a row of another" in reports["classes"].html()
     assert "The mean gap" not in reports["classes"].markdown()
     assert "2 more are in the tables" in reports["six models"].html()
     assert "not independent" in reports["clusters"].html()

@@ -16,7 +16,7 @@ from calibrant.metrics.evaluation import SCORE_BINS, evaluate_rows, label_notes
 from calibrant.metrics.paired_differences import COMPARED, Model, difference_estimates
 from calibrant.metrics.verdict import excludes
 from calibrant.numerics import kish_size
-from calibrant.phrases import count, difference, interval, legible, percent_level
+from calibrant.phrases import count, difference, in_quotes, interval, percent_level
 from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import Score, Scores
 from calibrant.rows import Rows, read_rows
@@ -358,4 +358,4 @@ def _size(score: Score) -> str:
 
 
 def _named(name: str) -> str:
-    return f"'{legible(name, _LONGEST)}'"
+    return in_quotes(name, most=_LONGEST)

@@ -19,13 +19,13 @@ from calibrant.metrics import (
     read_models,
     verdict,
 )
-from calibrant.phrases import clean, legible, listed, percent_level, shorten
+from calibrant.phrases import clean, in_quotes, listed, percent_level, shorten
 from calibrant.report import pages
 from calibrant.report.figures import inline_figure
 from calibrant.report.measured import ON, About, data_of, file_and_label, of_rows, plain_scores, shell_word
-from calibrant.report.reliability import bins_table, curve_of, figure_of_curves, told_by_points
+from calibrant.report.reliability import bins_table, curve_of, figure_of_curves, points_in_words, told_by_points
 from calibrant.report.report import data_facts
-from calibrant.report.scores import COARSE, MEANINGS
+from calibrant.report.scores import MEANINGS, change_cell, digits_of, ends_of, meanings_of, value_cell
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_integer, series_name
 
@@ -237,7 +237,7 @@ def _standing(compared: ModelComparison) -> tuple[State, str, str]:
 
 
 def _quoted(name: str) -> str:
-    return f"'{legible(name, _IN_TEXTS)}'"
+    return in_quotes(name, most=_IN_TEXTS)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -253,7 +253,7 @@ def _grouped(groups: Mapping[str, Sequence[str]]) -> str:
 def _curves_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section of the diagram with a curve for each model, and the bins of each."""
     curves, level = summary["curves"], percent_level(summary["level"])
-    words = "; ".join(f"{shorten(curve['label'], _SHORT)}: {_points(curve)}" for curve in curves)
+    words = "; ".join(f"{shorten(curve['label'], _SHORT)}: {points_in_words(curve)}" for curve in curves)
     title = f"Reliability diagram, {len(curves)} models"
     told = told_by_points(curves, [f"{shorten(curve['label'], _IN_TEXTS)}: " for curve in curves])
     draw = partial(inline_figure, partial(figure_of_curves, curves), key="models", title=title, words=words, told=told)
@@ -261,14 +261,9 @@ def _curves_section(summary: dict[str, Any]) -> pages.Section:
     bins = [bins_table(curve, weight, folded=f"The bins of {_name(curve['label'])}") for curve in curves]
     picture = pages.Picture(draw, _caption(summary, level))
     more = len(summary["models"]) - len(curves)
-    lead = [pages.Text(f"Shown are the champion and the challengers of least log loss; {more} more are in the tables.")]
+    are = f"{more} more is" if more == 1 else f"{more:,} more are"
+    lead = [pages.Text(f"Shown are the champion and the challengers of least log loss; {are} in the tables.")]
     return pages.Section("Reliability", [*(lead if more else []), pages.Pictures([picture], "main"), *bins])
-
-
-def _points(curve: dict[str, Any]) -> str:
-    bins, share = curve["bins"], pages.percent
-    pairs = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
-    return f"mean prediction and observed frequency of {len(bins)} bins: {pairs}"
 
 
 def _caption(summary: dict[str, Any], level: str) -> Markup:
@@ -307,24 +302,18 @@ def _difference_sections(summary: dict[str, Any]) -> list[pages.Section]:
 def _tables(summary: dict[str, Any], challenger: str, level: str, own_level: str) -> list[pages.Table]:
     """Return the table of differences, and the folded one of all scores of both models."""
     models = [(name, summary["models"][name]) for name in (summary["champion"], challenger)]
-    brier = models[0][1]["brier"]["value"]
-    digits = 5 if 0.0 < brier < 0.01 else 4  # scores of rare events are small
+    digits = digits_of(summary["models"][summary["champion"]])
     differences = {key: summary["differences"][challenger][f"{key}_difference"] for key in COMPARED}
-
-    def by(key: str) -> str | pages.Cell:
-        score = differences[key]
-        if score["value"] is None:
-            return pages.Cell(pages.figure(score, digits), "undefined-value")
-        return pages.signed(score["value"], digits)
-
     titles: Column = ("Score", lambda key: MEANINGS[key][0])
-    values: list[Column] = [(pages.name(n, _NARROW), partial(_value, scores, digits)) for n, scores in models]
+    values: list[Column] = [(pages.name(n, _NARROW), partial(value_cell, scores, digits)) for n, scores in models]
     own: list[Column] = [(f"{own_level} interval", partial(_ends, scores, digits)) for _, scores in models]
+    change: Column = ("Change", partial(change_cell, differences, digits))
     ends: Column = (f"{level} interval", partial(_ends, differences, digits))
-    shown = [titles, *values, ("Change", by), ends]
+    shown = [titles, *values, change, ends]
     names = [key for key in MEANINGS if key in models[0][1]]
     folded = f"All {len(names)} scores of both, with intervals"
-    look: dict[str, Any] = {"look": "scores parts", "note": _meaning, "note_title": "Meaning"}
+    meanings = meanings_of(is_binary=summary["is_binary"])
+    look: dict[str, Any] = {"look": "scores parts", "note": lambda key: meanings[key][1], "note_title": "Meaning"}
     in_all = [titles, values[0], own[0], values[1], own[1]]
     return [
         pages.table("Scores and differences", COMPARED, shown, **look),
@@ -332,17 +321,8 @@ def _tables(summary: dict[str, Any], challenger: str, level: str, own_level: str
     ]
 
 
-def _meaning(key: str) -> str:
-    return MEANINGS[key][1]
-
-
-def _value(scores: dict[str, Any], digits: int, key: str) -> str | pages.Cell:
-    text = pages.figure(scores[key], COARSE.get(key, digits))
-    return text if pages.ends(scores[key]) else pages.Cell(text, "undefined-value")
-
-
 def _ends(scores: dict[str, Any], digits: int, key: str) -> pages.Cell:
-    return pages.Cell(pages.ends(scores[key], COARSE.get(key, digits)), "range")
+    return pages.Cell(ends_of(scores, digits, key), "range")
 
 
 def _name(name: str) -> str:

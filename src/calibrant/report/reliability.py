@@ -266,12 +266,18 @@ def _title(curve: dict[str, Any]) -> str:
 
 
 def _words(curve: dict[str, Any]) -> str:
+    points, share = points_in_words(curve), pages.percent
+    if curve["has_band"]:
+        band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in curve["bins"])
+        points += f". Calibrated forecasts would be observed within {band}"
+    return f"{points[:1].upper()}{points[1:]}."
+
+
+def points_in_words(curve: dict[str, Any]) -> str:
+    """Say where the points of a curve are, for the text alternative of a picture."""
     bins, share = curve["bins"], pages.percent
     points = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
-    if curve["has_band"]:
-        band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in bins)
-        points += f". Calibrated forecasts would be observed within {band}"
-    return f"Mean prediction and observed frequency of {len(bins)} bins: {points}."
+    return f"mean prediction and observed frequency of {len(bins)} bins: {points}"
 
 
 def _tellings(curve: dict[str, Any], name: str = "") -> list[str]:

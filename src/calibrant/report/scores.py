@@ -59,28 +59,19 @@ _FIRST = ("brier", "log_loss", "ece_debiased", "mean_gap", "slope", "auc")
 #: Scores that the verdict tells in words.
 _IN_VERDICT = ("worst_bin_gap", "class_gap", "class_share_gap")
 #: Decimals of scores of the size of 1.
-COARSE = {"slope": 3, "intercept": 3}
+_COARSE = {"slope": 3, "intercept": 3}
 
 
 def score_section(summary: dict[str, Any]) -> pages.Section:
     """Return the section of the scores that a summary holds."""
     scores, data = summary["scores"], summary["data"]
     shown = _shown(summary)
-    fine = 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4  # scores of rare events are small
-
-    before = _before(summary)
-
-    def value(name: str, of: dict[str, Any] = scores) -> str | pages.Cell:
-        text = pages.figure(of[name], COARSE.get(name, fine))
-        return text if pages.ends(of[name]) else pages.Cell(text, "undefined-value")
+    digits, before = digits_of(scores), _before(summary)
 
     def note(name: str) -> str:
         meaning = shown[name][1]
         said = scores[name]["note"].rstrip(".")
         return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
-
-    def ends(name: str, of: dict[str, Any] = scores) -> str:
-        return pages.ends(of[name], COARSE.get(name, fine))
 
     def title(name: str) -> str:
         return shown[name][0]
@@ -88,7 +79,9 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
     level = f"{percent_level(data['level'])} interval"
     columns: list[tuple[str, Any]] = [("Score", title)]
     if before is not None:
-        columns += [("Before", partial(value, of=before["scores"])), (level, partial(ends, of=before["scores"]))]
+        was = before["scores"]
+        columns += [("Before", partial(value_cell, was, digits)), (level, partial(ends_of, was, digits))]
+    value, ends = partial(value_cell, scores, digits), partial(ends_of, scores, digits)
     columns += [("Value" if before is None else "After", value), (level, ends)]
     first = [name for name in _FIRST if name in shown]
     rest = [name for name in shown if name not in first]
@@ -103,8 +96,33 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
     notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
     blocks: list[pages.Block] = [pages.Text(" ".join([lead, *notes])), *tables]
     if before is not None:
-        blocks[1:1] = _table_of_change(summary["calibrator"]["change"], level, fine)
+        blocks[1:1] = _table_of_change(summary["calibrator"]["change"], level, digits)
     return pages.Section("Scores", blocks)
+
+
+def digits_of(scores: dict[str, Any]) -> int:
+    """Return the decimals of scores: more of rare events, whose scores are small."""
+    return 5 if 0.0 < scores["brier"]["value"] < 0.01 else 4
+
+
+def value_cell(scores: dict[str, Any], digits: int, name: str) -> str | pages.Cell:
+    """Write the value of a score; one without an interval stands out."""
+    text = pages.figure(scores[name], _COARSE.get(name, digits))
+    return text if pages.ends(scores[name]) else pages.Cell(text, "undefined-value")
+
+
+def ends_of(scores: dict[str, Any], digits: int, name: str) -> str:
+    """Write the interval of a score."""
+    return pages.ends(scores[name], _COARSE.get(name, digits))
+
+
+def change_cell(changes: dict[str, Any], digits: int, name: str) -> str | pages.Cell:
+    """Write the difference of a score; of one that is no number the note begins with what it is."""
+    change = changes[name]
+    if change["value"] is None:
+        said = str(change["note"]).split(":", maxsplit=1)[0] or "undefined"
+        return pages.Cell(said, "undefined-value")
+    return pages.signed(change["value"], digits)
 
 
 def _before(summary: dict[str, Any]) -> dict[str, Any] | None:
@@ -114,21 +132,14 @@ def _before(summary: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _table_of_change(change: dict[str, Any], level: str, digits: int) -> list[pages.Block]:
-    """Return the paired differences of losses."""
-
-    def value(name: str) -> str | pages.Cell:
-        if change[name]["value"] is None:
-            said = str(change[name]["note"]).split(":", maxsplit=1)[0] or "undefined"
-            return pages.Cell(said, "undefined-value")
-        return pages.signed(change[name]["value"], digits)
-
+    """Return the paired differences of scores."""
     found = pages.table(
         "What the calibrator changes",
         list(change),
         [
             ("After less before", lambda name: MEANINGS[name][0]),
-            ("Change", value),
-            (level, lambda name: pages.ends(change[name], digits)),
+            ("Change", partial(change_cell, change, digits)),
+            (level, partial(ends_of, change, digits)),
         ],
         look="classes",
     )
@@ -152,8 +163,13 @@ def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """Return title and meaning of each score that the page shows; one that has no words yet follows by its name."""
     scores = summary["scores"]
     without_words = [name for name in scores if name not in MEANINGS and name not in _IN_VERDICT]
-    shown = {name: words for name, words in MEANINGS.items() if name in scores}
-    shown |= {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
-    if summary["kind"] == "multiclass":
-        shown |= {name: (shown[name][0], words) for name, words in _MULTICLASS_MEANINGS.items() if name in shown}
-    return shown
+    meanings = meanings_of(is_binary=summary["kind"] == "binary")
+    shown = {name: words for name, words in meanings.items() if name in scores}
+    return shown | {name: (name.replace("_", " ").capitalize(), "") for name in without_words}
+
+
+def meanings_of(*, is_binary: bool) -> dict[str, tuple[str, str]]:
+    """Return title and meaning of the scores of one probability per row, or of one per class."""
+    if is_binary:
+        return MEANINGS
+    return MEANINGS | {name: (MEANINGS[name][0], words) for name, words in _MULTICLASS_MEANINGS.items()}
