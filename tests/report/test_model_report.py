@@ -66,7 +66,7 @@ def test_all_models_are_in_one_diagram_with_keys_and_words(page: ParsedPage) -> 
     words = page.within(figure, "desc")[0].text
     assert words.count("mean prediction and observed frequency of 10 bins") == 2
     keys = [each.attributes["class"] for each in page.all("span") if "key" in each.attributes.get("class", "")]
-    assert keys == ["key dot ", "key dot second"]
+    assert keys == ["key dot", "key second"]
     inside = [each for each in page.elements if "style" in each.attributes]
     styles = " ".join(each.attributes["style"] for each in inside)
     assert "var(--curve)" in styles

@@ -14,7 +14,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.metrics import Estimate, excludes
 from calibrant.phrases import clean, count, percent_level
 from calibrant.report import pages
-from calibrant.report.figures import inline_axes
+from calibrant.report.figures import enlarge_legend, inline_axes
 from calibrant.results import plain
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
@@ -314,6 +314,7 @@ def _picture(found: dict[str, Any]) -> str:
 
     def draw(ax: Axes) -> None:
         DecisionCurveDisplay(curve).plot(ax)
+        enlarge_legend(ax)
         if found["threshold"] is not None:
             ax.axvline(found["threshold"], color=MUTED, linewidth=1.0, linestyle=":")
         ax.spines[["top", "right"]].set_visible(False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INK = "#0a0b0c"
+_FONT_SIZE = 9.5
 #: Colours of the drawing, and the custom properties of the page's style that take their place.
 _PROPERTIES = {
     **dict(zip(COLOURS, ("var(--curve)", "var(--second)", "var(--third)", "var(--fourth)"), strict=False)),
@@ -28,7 +29,7 @@ _STYLE: dict[Any, object] = {
     "axes.labelcolor": _INK,
     "axes.facecolor": "none",
     "figure.facecolor": "none",
-    "font.size": 9.5,
+    "font.size": _FONT_SIZE,
     "text.color": _INK,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
@@ -65,6 +66,14 @@ def strip(ax: Axes) -> None:
     if legend is not None:
         legend.remove()
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def enlarge_legend(ax: Axes) -> None:
+    """Write the legend as large as the scales: on a phone the page draws figures smaller than they are made."""
+    legend = ax.get_legend()
+    if legend is not None:
+        for text in legend.get_texts():
+            text.set_fontsize(_FONT_SIZE)
 
 
 def inline_axes(draw: Callable[[Axes], None], size: tuple[float, float] | None = None, **words: Any) -> str:

@@ -15,7 +15,7 @@ from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
 from calibrant.errors import InvalidTypeError
 from calibrant.phrases import clean, percent_level
 from calibrant.report import pages
-from calibrant.report.figures import inline_axes, strip
+from calibrant.report.figures import enlarge_legend, inline_axes, strip
 from calibrant.results import plain
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
@@ -302,7 +302,7 @@ def _decisions(summary: dict[str, Any]) -> pages.Section:
         parts,
         [
             ("Greatest gap", lambda part: _heading(part, "Forecasts")),
-            ("y0", lambda part: f"{part['gaps']['worst']['y0']:.4g}"),
+            ("y0", lambda part: f"{part['gaps']['worst']['y0']:.4g}".replace("-", "\N{MINUS SIGN}")),
             ("α", lambda part: pages.decimals(part["gaps"]["worst"]["alpha"], 2)),
             ("Cost ratio", lambda part: pages.decimals(part["gaps"]["worst"]["cost"], 2)),
             ("Promised loss", lambda part: pages.decimals(part["gaps"]["worst"]["promised"], 3)),
@@ -355,6 +355,7 @@ def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
 
     def draw(ax: Axes) -> None:
         ForecastReliabilityDisplay(curves).plot(ax)
+        enlarge_legend(ax)
         ax.spines[["top", "right"]].set_visible(False)
 
     at = (10, 50, 90)

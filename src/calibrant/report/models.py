@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     import numpy as np
     from markupsafe import Markup
 
-#: Models in the diagram, with a colour each that the style of the page has; letters of a name in texts and in tables.
-_COLOURS = ("", "second", "third", "fourth")
+#: Models in the diagram, by the keys that the style of the page has: colour and shape are those of their points.
+_KEYS = ("dot", "second", "third", "fourth")
+#: Letters of a name in headings, in tables and in texts.
 _SHORT, _NARROW = 60, 16
 _IN_TEXTS = 40
 #: What is said of models by the states of their verdicts.
@@ -46,8 +47,6 @@ _STATES: dict[State, str] = {
 }
 #: Title of a column, and what gives its cell for a score.
 Column: TypeAlias = tuple[str, Callable[[Any], "str | pages.Cell"]]
-#: What curves of several classes show.
-_OF_TOP = "how often the most probable class was right"
 
 
 class ModelComparisonReport(pages.PageReport):
@@ -151,7 +150,7 @@ def _summary(
     check_integer("n_bins", n_bins, minimum=1)
     compared = compare_model_rows(rows, settings, ON)
     measured = {name: of_rows(each, settings, compared.models[name]) for name, each in rows.items()}
-    shown = [compared.champion, *compared.ranked[: len(_COLOURS) - 1]]
+    shown = [compared.champion, *compared.ranked[: len(_KEYS) - 1]]
 
     def curve(name: str, upper: float = 0.0) -> dict[str, Any]:
         of, label = measured[name], clean(name)
@@ -241,7 +240,7 @@ def _quoted(name: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return listed([_quoted(name) for name in names], most=len(_COLOURS))
+    return listed([_quoted(name) for name in names], most=len(_KEYS))
 
 
 def _grouped(groups: Mapping[str, Sequence[str]]) -> str:
@@ -267,15 +266,15 @@ def _curves_section(summary: dict[str, Any]) -> pages.Section:
 
 
 def _caption(summary: dict[str, Any], level: str) -> Markup:
-    """Return what stands below the picture, with the keys of its colours."""
+    """Return what stands below the picture, with the keys of its points."""
     from markupsafe import Markup
 
     keys = Markup(", ").join(
-        Markup('<span class="nowrap"><span class="key dot {}"></span> <bdi>{}</bdi></span>').format(colour, name)
-        for colour, name in zip(_COLOURS, (shorten(c["label"], _NARROW * 2) for c in summary["curves"]), strict=False)
+        Markup('<span class="nowrap"><span class="key {}"></span> <bdi>{}</bdi></span>').format(key, name)
+        for key, name in zip(_KEYS, (shorten(c["label"], _NARROW * 2) for c in summary["curves"]), strict=False)
     )
     curve = summary["curves"][0]
-    of_top = "" if summary["is_binary"] else f" Of several classes it is {_OF_TOP}."
+    of_top = "" if summary["is_binary"] else " Observed is how often the most probable class was right."
     end = f" The axes end at {curve['upper']:g}." if curve["upper"] < 1.0 else ""
     return Markup(
         "{}. Each point is a bin of near-equal weight, the bar its {} interval; on the dashed line a forecast is "
