@@ -92,7 +92,7 @@ def summarise_calibrator(
     found: dict[str, Any] = {"name": type(calibrator).__name__, "n_rows": int(calibrator.n_rows_)}
     found["fitted_to"] = None if said is None else {"source": clean(said.source), "fitted_at": said.fitted_at}
     found["is_of_these_rows"] = given.is_of_these_rows
-    return found | _compared(after, both, curve) | (_FLATTERED if given.is_of_these_rows else {})
+    return found | _compared(after, both, curve) | (_FLATTERED if found["is_of_these_rows"] else {})
 
 
 def _compared(after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None) -> dict[str, Any]:
