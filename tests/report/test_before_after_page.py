@@ -219,6 +219,7 @@ def test_rows_that_it_was_fitted_to_are_known_by_their_hash(tmp_path: Path) -> N
         text = ParsedPage(same.html()).one("body").text
         assert "Not to be told from these rows, which it was fitted to: all figures after it flatter it." in text
         assert "Judge the calibrator on rows that it was not fitted to." in text
+        assert ", on rows that the calibrator was fitted to" in text
         assert "fitted to 333 rows: these, by their hash." in text
         other = cb.Report(y[:400], scores[:400], calibrator=known)
         assert not other.summary()["calibrator"]["is_of_these_rows"]

@@ -267,7 +267,10 @@ class Report(pages.PageReport):
         sections.append(_data_section(summary))
         if summary["decisions"] is not None:
             sections.insert(2, decision_section(summary["decisions"]))
-        return pages.Page(summary["title"], found["state"], found["headline"], _answers(summary), sections)
+        state, headline = found["state"], found["headline"]
+        if summary["calibrator"] is not None and summary["calibrator"]["is_of_these_rows"]:
+            state, headline = "unclear", f"{headline}, on rows that the calibrator was fitted to"
+        return pages.Page(summary["title"], state, headline, _answers(summary), sections)
 
     def __repr__(self) -> str:
         return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
