@@ -212,9 +212,10 @@ def compare_rows(
     level: float,
     on_method: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """Compare methods on checked rows of both classes, as `compare` does; by name the same rows with several scores.
+    """Compare methods on checked rows of both classes, as `compare` does.
 
-    `on_method` is told how many are done.
+    A mapping holds the same rows with the scores of each model. `on_method` is called with the number of methods that
+    are done.
     """
     named = {f"{name}: ": each for name, each in models.items()} if isinstance(models, Mapping) else {"": models}
     rows = next(iter(named.values()))

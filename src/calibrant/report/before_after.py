@@ -96,7 +96,7 @@ def summarise_calibrator(
 
 
 def _compared(after: dict[str, Any], both: Both | None, curve: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what is said of the scores before it, and of what to do."""
+    """Return what is said of the scores before the calibrator, of what it changed, and of what to do."""
     if both is None:
         said = "Not known: the scores before it are no probabilities, which could be compared."
         advice = {"what_to_do": after["what_to_do"], "is_of_verdict": True}

@@ -27,7 +27,7 @@ from calibrant.report.reliability import bins_table, curve_of, figure_of_curves,
 from calibrant.report.report import data_facts
 from calibrant.report.scores import MEANINGS, change_cell, digits_of, ends_of, meanings_of, value_cell
 from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, check_integer, series_name
+from calibrant.validation import ArrayLike, check_integer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +63,6 @@ class ModelComparisonReport(pages.PageReport):
         Number of bins of the reliability diagram, of equal weight.
     title : str
         Heading of the page.
-    label_name : str, optional
-        Name of the column of labels, for the command that the page advises; by default that of their series.
     source : str, optional
         Name of the file or table that the rows come from.
 
@@ -100,7 +98,6 @@ class ModelComparisonReport(pages.PageReport):
         pos_label: object = None,
         classes: ArrayLike | None = None,
         title: str = "Champion against challenger",
-        label_name: str | None = None,
         source: str | None = None,
         rng: int | np.random.Generator | None = 0,
     ) -> None:
@@ -109,7 +106,7 @@ class ModelComparisonReport(pages.PageReport):
         rows = read_models(y_true, models, **known)
         first = next(iter(rows.values()))
         notes = label_notes(first, pos_label)
-        about = About(title, source, file=source, label_name=label_name or series_name(y_true), notes=notes)
+        about = About(title, source, notes=notes)
         self._summary = _summary(rows, about, n_bins=n_bins, level=level, rng=rng)
 
     @classmethod
@@ -157,7 +154,8 @@ def _summary(
         known: dict[str, Any] = {"n_rows": of.n_rows, "effect": of.effect, "rng": rng, "least_end": upper}
         return curve_of(of.column, n_bins, level, label, **known)
 
-    upper = max(curve(name)["upper"] for name in shown)
+    curves = {name: curve(name) for name in shown}
+    upper = max(each["upper"] for each in curves.values())
     # the page names models, not columns, and has the notes on all of them
     of_rows_alone = replace(about, score_names=())
     data = data_of(measured[compared.champion], of_rows_alone) | {"notes": [*about.notes, *compared.notes]}
@@ -172,7 +170,7 @@ def _summary(
         "models": {name: plain_scores(scores) for name, scores in compared.models.items()},
         "differences": {name: plain_scores(scores) for name, scores in compared.differences.items()},
         "verdicts": {name: scores.verdict for name, scores in compared.differences.items()},
-        "curves": [curve(name, upper) for name in shown],
+        "curves": [each if each["upper"] == upper else curve(name, upper) for name, each in curves.items()],
         "is_binary": next(iter(rows.values())).is_binary,
         "data": data,
     }
@@ -244,7 +242,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _grouped(groups: Mapping[str, Sequence[str]]) -> str:
-    """Return groups that have names, with these, in a sentence."""
+    """Say in a sentence which models each group has; groups without any are left out."""
     said = "; ".join(f"{words}: {_listed(names)}" for words, names in groups.items() if names)
     return f"{said[:1].upper()}{said[1:]}."
 
