@@ -141,7 +141,8 @@ def evaluate(
         found.overall.n_skipped = reader.source.n_skipped
         return found
     scores = _evaluate_all(stream, settings, evaluated_on)
-    scores.notes = [*label_notes(stream, pos_label), *scores.notes]
+    if len(reader.score) == 1:  # of two columns the stream has become one, but each has a name
+        scores.notes = [*label_notes(stream, pos_label), *scores.notes]
     scores.n_skipped = reader.source.n_skipped
     return scores
 
