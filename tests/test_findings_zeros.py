@@ -256,7 +256,8 @@ def test_words_about_skill_come_from_the_raw_and_the_calibrated_model_apart() ->
             is_known = np.isfinite(gap)
             loss = {"value": 1.0 + gap if is_known else None, "skill": -gap if is_known else None}
             found["forecasts"][name] = {"log_loss": loss}
-            change = {"value": gap if is_known else None, "standard_error": 0.01 if is_known else None}
+            ends = {"low": gap - 0.02, "high": gap + 0.02} if is_known else {"low": None, "high": None}
+            change = {"value": gap if is_known else None, "standard_error": 0.01 if is_known else None, **ends}
             found["differences"][f"log_loss_{name}_minus_class_frequencies"] = change
         return " ".join(skill_lines(found))
 
@@ -264,7 +265,8 @@ def test_words_about_skill_come_from_the_raw_and_the_calibrated_model_apart() ->
     assert harm + "its log loss is infinite" in said(-0.084, np.inf)
     assert harm + "it is lost" in said(-0.084, 0.3)
     assert "act on its calibrated probabilities" in said(np.inf, -0.05)
-    assert "nothing to act on" in said(0.2, 0.1)
+    assert "No demonstrable skill" in said(0.2, 0.1)
+    assert "log loss less theirs: [-0.0300, 0.0100]" in said(-0.015, -0.01)
     assert said(-0.05, -0.06) == ""
 
 

@@ -110,8 +110,10 @@ class ProbabilityCalibrator(MapFitted):
     fit_call: ClassVar[str] = "fit(y_true, probabilities)"
     score_argument: ClassVar[str] = "probabilities"
     input: InputKind = "probability"
-    metrics_: CalibrationMetrics
     calibrator_: OneVsRestCalibrator
+    #: What was measured, and until then the rows that were fitted to.
+    _metrics: CalibrationMetrics | None = None
+    _rows: Rows | None = None
 
     def __init__(self, config: CalibrationConfig | None = None) -> None:
         self.config = CalibrationConfig() if config is None else config
@@ -166,19 +168,31 @@ class ProbabilityCalibrator(MapFitted):
             label_end=label_end,
         )
         warn_of_rows(rows)
-        return self.fit_rows(rows).metrics_
+        m = self.fit_rows(rows).metrics_
+        figures = (m.brier_before, m.brier_after, m.ece_before, m.ece_after)
+        _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *figures)
+        return m
 
     def fit_rows(self, rows: Rows) -> Self:
-        """Fit to rows that the gate has checked, of probabilities."""
+        """Fit to rows that the gate has checked, of probabilities; `metrics_` is measured when it is asked for."""
         method = {"platt": "sigmoid"}.get(self.config.method, self.config.method)
         if method == "auto":
             smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
             method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
         self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows))
-        self.metrics_ = m = self._measure(rows)
-        figures = (m.brier_before, m.brier_after, m.ece_before, m.ece_after)
-        _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *figures)
+        if method == "isotonic" and self.config.method != "auto":
+            _warn_of_certainty(self.calibrator_.map_.apply(rows.scores))
+        self._metrics, self._rows = None, rows
         return self
+
+    @property
+    def metrics_(self) -> CalibrationMetrics:
+        """What `fit` measured and returned; five fits to parts of the rows, so that only who asks for it pays."""
+        self.check_fitted()
+        if self._metrics is None:
+            assert self._rows is not None  # noqa: S101
+            self._metrics, self._rows = self._measure(self._rows), None
+        return self._metrics
 
     def keep(self, calibrator: OneVsRestCalibrator) -> None:
         """Keep the fitted calibrator, its map and what it knows of the rows."""
@@ -216,7 +230,7 @@ class ProbabilityCalibrator(MapFitted):
     @property
     def method_(self) -> str:
         """The method that was used: "isotonic" or "sigmoid"."""
-        return self.metrics_.method
+        return make_binary_calibrator(self.calibrator_.calibrator).name
 
     def encode(self) -> dict[str, Any]:
         self.check_fitted()
@@ -238,13 +252,12 @@ class ProbabilityCalibrator(MapFitted):
         except CalibrantError as error:
             raise DocumentError(f"settings: {error}") from None
         made.keep(OneVsRestCalibrator.decode(parts["calibrator"]))
-        made.metrics_ = _decode_metrics(parts["metrics"])
+        made._metrics = _decode_metrics(parts["metrics"])
         wanted = {"auto": ("isotonic", "sigmoid"), "platt": ("sigmoid",)}.get(method, (method,))
-        known = [repr(_one_vs_rest(made.method_, bounded=bounded)) for bounded in {False, method == "auto"}]
-        if made.method_ not in wanted or repr(made.calibrator_) not in known:
-            parts["calibrator"].refuse(
-                f"is not what the settings and the method {made.method_!r} of the metrics ask for"
-            )
+        found = made.metrics_.method
+        known = [repr(_one_vs_rest(found, bounded=bounded)) for bounded in {False, method == "auto"}]
+        if found not in wanted or repr(made.calibrator_) not in known:
+            parts["calibrator"].refuse(f"is not what the settings and the method {found!r} of the metrics ask for")
         return made
 
     def _measure(self, rows: Rows) -> CalibrationMetrics:
@@ -256,13 +269,6 @@ class ProbabilityCalibrator(MapFitted):
         for split, apply in zip(splits, applied, strict=True):
             unseen[split.held_out] = apply(rows.take(split.held_out))
         in_sample = rows.with_scores(self.calibrator_.map_.apply(rows.scores))
-        n_sure = int(np.isin(in_sample.scores, (0.0, 1.0)).reshape(rows.n_rows, -1).any(axis=1).sum())
-        if n_sure and self.config.method == "isotonic":
-            warn(
-                f"isotonic regression gives probabilities of 0 or 1 to {n_sure:,} of {rows.n_rows:,} rows: where what "
-                "they rule out happens, the log loss is infinite. method='auto' keeps them between.",
-                DataWarning,
-            )
         calibrated, rows = rows.with_scores(unseen).take(held_out), rows.take(held_out)
         before, after = _top_label_bins(rows), _top_label_bins(calibrated)
         top = calibrated.top_label()
@@ -285,7 +291,7 @@ class ProbabilityCalibrator(MapFitted):
             brier_in_sample=brier_of(in_sample),
             ece_in_sample=binned_error(_top_label_bins(in_sample), "l1"),
             brier_no_skill=brier_of(no_skill),
-            method=make_binary_calibrator(self.calibrator_.calibrator).name,
+            method=self.method_,
             n_rows=rows.n_rows,
             n_folds=len(splits),
         )
@@ -293,6 +299,16 @@ class ProbabilityCalibrator(MapFitted):
 
 def _one_vs_rest(method: str, *, bounded: bool) -> OneVsRestCalibrator:
     return OneVsRestCalibrator(IsotonicCalibrator(bounded=bounded) if method == "isotonic" else SigmoidCalibrator())
+
+
+def _warn_of_certainty(scores: FloatArray) -> None:
+    n_sure = int(np.isin(scores, (0.0, 1.0)).reshape(len(scores), -1).any(axis=1).sum())
+    if n_sure:
+        warn(
+            f"isotonic regression gives probabilities of 0 or 1 to {n_sure:,} of {len(scores):,} rows: where what "
+            "they rule out happens, the log loss is infinite. method='auto' keeps them between.",
+            DataWarning,
+        )
 
 
 def _apply_or_leave(fitted: OneVsRestCalibrator | None) -> Callable[[Rows], FloatArray]:

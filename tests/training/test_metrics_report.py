@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
+from scipy.special import ndtr
 
+from calibrant.dependence import Units, t_quantile
 from calibrant.metrics import brier_score, log_loss, top_label_ece
 from calibrant.numerics import FloatArray, softmax
 from calibrant.results import plain
@@ -104,14 +108,52 @@ def test_calibrated_probabilities_pass_every_gate_and_overconfident_ones_fail(tr
     assert same["log_loss_at_most_raw_plus_1_se"]["passed"]
 
 
+def forecast_moves(n: int, seed: int, horizon: int = 20) -> tuple[FloatArray, Dataset]:
+    """Return rows of a market whose drift wanders, and the true probabilities that it is higher `horizon` bars later.
+
+    Given the drift m now, the sum of the next returns a m_k + noise is normal: m_k is an AR(1) process of variance 1.
+    """
+    phi, a = 0.98, 0.1
+    rng, steps = np.random.default_rng(seed), np.arange(horizon)
+    drift = lfilter([np.sqrt(1.0 - phi**2)], [1.0, -phi], rng.normal(size=n + horizon + 300))[300:]
+    price = np.concatenate(([0.0], np.cumsum(a * drift + rng.normal(size=n + horizon))))
+    moved = price[horizon : horizon + n] - price[:n]
+    between = phi ** np.abs(steps[:, None] - steps) - phi ** (steps[:, None] + steps)
+    p = ndtr(a * drift[:n] * (phi**steps).sum() / np.sqrt(horizon + a**2 * between.sum()))
+    start = np.datetime64("2020-01-01") + np.arange(n)
+    data = replace(
+        rows(np.column_stack((1.0 - p, p))),
+        y=(moved > 0.0).astype(np.int64),
+        classes=np.arange(2),
+        label_end=start + horizon,
+        weight=np.full(n, 1.0 / horizon),
+    )
+    return np.column_stack((1.0 - p, p)), data
+
+
 @pytest.mark.slow
-def test_calibrated_probabilities_stay_within_the_noise_band_as_often_as_it_says() -> None:
-    inside = []
-    for seed in range(60):
-        truth = softmax(np.random.default_rng(1000 + seed).normal(size=(1500, 3)))
-        error = figures(rows(truth, seed, span=4), Forecasts(truth, truth, constant(1500)))["forecasts"]["raw"]["ece"]
-        inside.append(error["value"] <= error["noise_band"])
-    assert 0.85 <= np.mean(inside) <= 1.0
+@pytest.mark.parametrize("n", [500, 1500])
+def test_true_probabilities_of_overlapping_labels_fail_the_gate_of_the_ece_one_time_in_twenty(n: int) -> None:
+    """With ten blocks of time a plain bootstrap of blocks made it one in eight."""
+    outside = []
+    for seed in range(200):
+        truth, data = forecast_moves(n, seed)
+        found = figures(data, Forecasts(truth, truth, np.full((n, 2), 0.5)))
+        outside.append(not gates(found)["ece_within_noise_band"]["passed"])
+    assert 0.005 <= np.mean(outside) <= 0.08
+
+
+def test_chance_has_the_covariance_of_the_units(truth: FloatArray) -> None:
+    rng = np.random.default_rng(0)
+    units, table = Units(np.repeat(np.arange(60), 5), 60), rng.normal(size=(300, 2)) + np.array([3.0, -1.0])
+    drawn = units.chance(table, 100_000, rng)
+    sums = (table - table.mean(axis=0)).reshape(60, 5, 2).sum(axis=1) / 300
+    expected = sums.T @ sums * 60 / 59 * 59 / 57  # Student's t has so much more than its scale
+    np.testing.assert_allclose(np.cov(drawn.T), expected, rtol=0.03, atol=2e-5)
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=1e-3)
+    error = units.error_of_mean(table[:, 0], np.ones(300)).error
+    assert np.quantile(np.abs(drawn[:, 0]), 0.95) == pytest.approx(t_quantile(59, 0.95) * error, rel=0.02)
+    assert np.isinf(Units(np.zeros(9, dtype=np.int64), 1).chance(np.ones((9, 2)), 3, rng)).all()
 
 
 def test_intervals_are_wider_where_labels_move_together(truth: FloatArray) -> None:

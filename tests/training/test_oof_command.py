@@ -19,12 +19,16 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(main, [*arguments])
 
 
+def oof(*arguments: str) -> Any:
+    return invoke("oof", "--no-gate", *arguments)
+
+
 def test_command_prints_stack_thresholds_and_sizing(
     make_table: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pq.write_table(make_table(700), "bars.parquet")
-    done = invoke("oof", "--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
+    done = oof("--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
     assert done.exit_code == 0, done.output
     for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Acting on calibrated", "Sizing error"):
         assert text in done.output
@@ -46,13 +50,13 @@ def test_command_takes_the_settings_of_a_file_and_options_win(
         'model = "catboost"\nhorizon = 7\ndata = "bars.parquet"\ntest = 0.3\nseed = 4\nclass_weight = "balanced"\n'
         "[params]\nC = 0.5\n"
     )
-    done = invoke("oof", "--models", "logistic", "--config", "given.toml", "--folds", "3", "--seed", "5")
+    done = oof("--models", "logistic", "--config", "given.toml", "--folds", "3", "--seed", "5")
     assert done.exit_code == 0, done.output
     (found,), _ = list_runs("experiments/runs")
     assert found.config == TrainConfig(
         model="logistic", horizon=7, data="bars.parquet", test=0.3, seed=5, class_weight="balanced", params={"C": 0.5}
     )
-    again = invoke("oof", "--models", "logistic", "--config", str(found.path / "config.toml"), "--folds", "3")
+    again = oof("--models", "logistic", "--config", str(found.path / "config.toml"), "--folds", "3")
     assert again.exit_code == 0, again.output
     metrics = [(one.path / "metrics.json").read_bytes() for one in list_runs("experiments/runs")[0]]
     assert len(metrics) == 2

@@ -102,7 +102,11 @@ def test_labels_too_long_to_judge_any_block_leave_surer_probabilities_out() -> N
     long = replace(data, label_end=data.time + np.timedelta64(40, "D"))
     found = calibrated(prob, long, "auto")
     assert (found.is_used, found.change) == (False, 0.0)
-    assert calibrated(prob, data, "auto").is_used
+    gain = calibrated(prob, data, "auto")
+    assert gain.change is not None
+    assert gain.change < 0.0
+    assert not gain.is_used  # of 40 rows the gain is within its error
+    assert calibrated(*rows(0.4, n=400), "auto").is_used
 
 
 def test_no_row_decides_on_itself() -> None:

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from scipy.signal import lfilter
 
 from calibrant.cli import main
 
@@ -29,7 +31,7 @@ def call(*words: str) -> Result:
 
 
 def train(*words: str) -> Result:
-    result = call("train", "--data", "bars.parquet", "--horizon", "8", *words)
+    result = call("train", "--no-gate", "--data", "bars.parquet", "--horizon", "8", *words)
     assert result.exit_code == 0, result.output
     return result
 
@@ -43,7 +45,7 @@ def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
     assert re.search(
         r"^ +raw +calibrated +95% interval +no skill +skill raw +skill calibrated$", result.stdout, re.MULTILINE
     )
-    assert re.search(r"^(pass|FAIL)  log loss at most class frequencies plus 1 se$", result.stdout, re.MULTILINE)
+    assert re.search(r"^(pass|FAIL)  skill over class frequencies$", result.stdout, re.MULTILINE)
     assert re.search(r"^ece .* chance \d\.\d+ +chance \d\.\d+$", result.stdout, re.MULTILINE)
     assert re.search(r"^Calibrator (used|left out) \(temperature \d", result.stdout, re.MULTILINE)
     assert "brier target 0.15: not met: at this accuracy it can't be below" in result.stdout
@@ -51,11 +53,39 @@ def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
     assert f"Saved {run}" in result.stdout
 
 
+def test_a_failed_gate_is_exit_code_1_and_the_run_is_there() -> None:
+    """A random market: no skill is shown, whatever the two other gates say."""
+    words = ("--data", "bars.parquet", "--horizon", "8", "--model", "logistic")
+    failed, looked = call("train", *words), call("train", "--no-gate", *words)
+    assert (failed.exit_code, looked.exit_code) == (1, 0)
+    for result in (failed, looked):
+        assert "FAIL  skill over class frequencies" in result.stdout
+        assert "No demonstrable skill over class frequencies on the test part (log loss less theirs: [" in result.stdout
+    assert len(list(Path("experiments/runs").iterdir())) == 2
+
+
+def test_a_market_that_can_be_forecast_passes_all_gates(make_table: Callable[..., pa.Table]) -> None:
+    """Prices that fall back from where they are: the next move is against the last."""
+    rng, n = np.random.default_rng(0), 3000
+    away = lfilter([1.0], [1.0, -0.5], rng.normal(size=n))
+    close = 100.0 * np.exp(0.01 * away)
+    table = make_table(n).drop(["open", "high", "low", "close"])
+    for name, values in {"open": close, "high": close * 1.001, "low": close * 0.999, "close": close}.items():
+        table = table.append_column(name, pa.array(values))
+    pq.write_table(table, "falling_back.parquet")
+    result = call("train", "--data", "falling_back.parquet", "--horizon", "2", "--model", "logistic")
+    assert result.exit_code == 0, result.stdout
+    assert result.stdout.count("\npass  ") == 3
+    assert "demonstrable" not in result.stdout
+
+
 @pytest.mark.slow
 def test_options_win_over_the_settings_of_a_file() -> None:
     train("--model", "logistic", "--seed", "3", "--calibrator", "beta")
     (first,) = Path("experiments/runs").iterdir()
-    result = call("train", "--config", str(first / "config.toml"), "--calibrator", "specified", "--runs", "again")
+    result = call(
+        *("train", "--no-gate", "--config", str(first / "config.toml"), "--calibrator", "specified", "--runs", "again")
+    )
     assert result.exit_code == 0, result.output
     (second,) = Path("again").iterdir()
     changed = set((second / "config.toml").read_text().splitlines()) ^ set(
@@ -77,7 +107,9 @@ def test_surer_probabilities_are_left_out_unless_told() -> None:
             assert change is None
         else:
             assert (change is None) == (when == "auto" and block["temperature"] > 1.0)
-            assert block["used"] == (change is None or change < 0.0)
+            surer = block["temperature"] < 1.0
+            least = block["standard_error_of_the_change"] if surer else 0.0
+            assert block["used"] == (change is None or change < -least)
 
 
 @pytest.mark.slow
@@ -137,7 +169,7 @@ def test_each_library_trains(model: str) -> None:
 def test_the_script_is_the_command() -> None:
     script = Path(__file__).parents[2] / "scripts" / "train_model.py"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
-    words = ["--model", "xgboost", "--horizon", "20", "--data", "bars.parquet"]
+    words = ["--model", "xgboost", "--horizon", "20", "--data", "bars.parquet", "--no-gate"]
     result = subprocess.run(
         [sys.executable, script, *words], capture_output=True, text=True, check=False, env=environment
     )

@@ -7,7 +7,16 @@ from typing import Any
 import click
 
 from calibrant.cli.common import echo, new_command, table
-from calibrant.cli.train import gate_lines, last_lines, measured_part, scores_table, settings, settings_of
+from calibrant.cli.train import (
+    gate_lines,
+    gates_code,
+    last_lines,
+    measured_part,
+    no_gate_option,
+    scores_table,
+    settings,
+    settings_of,
+)
 from calibrant.phrases import bracketed, figure
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
@@ -37,6 +46,7 @@ from calibrant.validation import check_choice
 @settings("test", "embargo", embargo="Before test.")
 @click.option("--cost", type=float, default=0.02, metavar="X", help="Of a trade, as a share of a barrier.")
 @settings("seed", "threads", "runs", threads="Threads of each model's library.")
+@no_gate_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -47,6 +57,7 @@ def command(
     n_folds: int,
     cost: float,
     root: str,
+    no_gate: bool,
     **given: Any,
 ) -> None:
     """Predict every row by models that have not seen it, calibrate the predictions, and stack them.
@@ -57,6 +68,8 @@ def command(
     and thresholds are chosen before it and judged on it. All goes into a new folder of --runs.
 
     Options win over the settings of --config, whose model is not used: --models names all of them.
+
+    Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
     from calibrant.training import StakeRule, run_stack
 
@@ -69,6 +82,7 @@ def command(
     rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
     echo(closing_text(run))
+    ctx.exit(0 if no_gate else gates_code(run))
 
 
 def closing_text(run: Run) -> str:

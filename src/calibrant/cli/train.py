@@ -20,7 +20,7 @@ from calibrant.training import (
     SPECIFIED,
     Run,
     TrainConfig,
-    beats_no_skill,
+    has_skill,
     read_config,
 )
 
@@ -70,6 +70,9 @@ def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Calla
     return with_options([option(name) for name in names])
 
 
+no_gate_option = click.option("--no-gate", is_flag=True, help="Exit 0 where a gate fails too: to look only.")
+
+
 @new_command(
     "train",
     "calibrant train --model xgboost --horizon 20",
@@ -77,8 +80,9 @@ def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Calla
     "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
 )
 @settings(*_SETTINGS)
+@no_gate_option
 @click.pass_context
-def command(ctx: click.Context, /, config_file: str | None, root: str, **given: Any) -> None:
+def command(ctx: click.Context, /, config_file: str | None, root: str, *, no_gate: bool, **given: Any) -> None:
     """Train a model of market bars, calibrate it, and measure both on the last part in time.
 
     The rows are cut in time: to fit the model, to stop boosting, to fit the calibrator, to measure. Rows whose label
@@ -86,11 +90,19 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, **given: 
     finished, or not at all.
 
     Options win over the settings of --config. Without --data it uses the bars that come with calibrant[training].
+
+    Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
     from calibrant.training import run_training
 
     run = run_training(TrainConfig(**settings_of(ctx, config_file, given)), root=root, echo=True)
     echo(closing_text(run))
+    ctx.exit(0 if no_gate else gates_code(run))
+
+
+def gates_code(run: Run) -> int:
+    """Return the exit code that the gates of a run ask for."""
+    return int(not all(gate["passed"] for gate in run.metrics["gates"].values()))
 
 
 def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, Any]) -> dict[str, Any]:
@@ -128,25 +140,41 @@ def last_lines(run: Run) -> list[str]:
 
 
 def gate_lines(metrics: dict[str, Any]) -> list[str]:
-    """Return a line for each gate, and whether the raw and the calibrated model are worth acting on."""
+    """Return a line for each gate, whether there is skill, and where calibration that held before was lost."""
     gates = metrics["gates"]
     lines = [f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}" for name, gate in gates.items()]
-    return [*lines, *skill_lines(metrics["test"])]
+    return [*lines, *skill_lines(metrics["test"]), *_drift_lines(metrics)]
+
+
+def _drift_lines(metrics: dict[str, Any]) -> list[str]:
+    """Say where the calibrated ECE was within its noise band on unseen rows before the test part, and is not in it."""
+    earlier = metrics["validation"] if "validation" in metrics else metrics["out_of_fold"]
+    before, now = (found["forecasts"][AFTER]["ece"] for found in (earlier, metrics["test"]))
+    if before["value"] > before["noise_band"] or now["value"] <= now["noise_band"]:
+        return []
+    held = f"ECE {figure(before['value'])}, by chance up to {figure(before['noise_band'])}"
+    said = (
+        f"Calibration held on earlier rows that it was not fitted to ({held}), and not on the test part: times have "
+        "changed. Refit the calibrator as labels come."
+    )
+    return [said]
 
 
 def skill_lines(test: dict[str, Any]) -> list[str]:
-    """Say where class frequencies are the better forecast: better than the raw model, the calibrated one, or both."""
-    has_skill = [beats_no_skill(test, name) for name in (BEFORE, AFTER)]
-    skill = test["forecasts"][BEFORE]["log_loss"]["skill"]
-    if all(has_skill):
+    """Say where no skill over class frequencies is shown: of the raw model, of the calibrated one, or of both."""
+    raw, calibrated = (has_skill(test, name) for name in (BEFORE, AFTER))
+    if raw and calibrated:
         return []
-    if has_skill[0]:
+    if raw:
+        skill = test["forecasts"][BEFORE]["log_loss"]["skill"]
         lost = "its log loss is infinite" if test["forecasts"][AFTER]["log_loss"]["value"] is None else "it is lost"
         what = f"On the test part the raw model has a skill of {figure(skill)} in log loss; calibrated, {lost}"
         return [f"{what}: this calibrator does harm. Choose another, or --calibrate if_better."]
-    if has_skill[1]:
-        return ["On the test part the raw model is worse than class frequencies: act on its calibrated probabilities."]
-    return ["On the test part class frequencies are the better forecast: this model has nothing to act on."]
+    if calibrated:
+        return ["On the test part the raw model shows no skill: act on its calibrated probabilities."]
+    gap = test["differences"][f"log_loss_{AFTER}_minus_{NO_SKILL}"]
+    found = "" if gap.get("low") is None else f" (log loss less theirs: {bracketed(gap['low'], gap['high'])})"
+    return [f"No demonstrable skill over class frequencies on the test part{found}: nothing to act on."]
 
 
 def scores_table(metrics: dict[str, Any]) -> str:

@@ -90,6 +90,20 @@ class Units:
         skewness = float(scaled @ (scaled * scaled))  # a power of floats is thirty times as slow
         return MeanError(error, kish_size(share) - 1.0, skewness)
 
+    def chance(self, table: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
+        """Return draws of how far chance moves the means of the columns of rows that count alike, (n_draws, m).
+
+        They have the covariance of the units' sums, and the tails of Student's t with as many degrees of freedom as
+        there are units but one. Of one unit nothing is known: infinite.
+        """
+        if self.n == 1:
+            return np.full((n_draws, table.shape[1]), np.inf)
+        centred = table - table.mean(axis=0)
+        sums = np.column_stack([self.sums(column) for column in centred.T]) / len(table)
+        degrees = self.n - 1
+        scale = np.sqrt(self.n / (rng.chisquare(degrees, (n_draws, 1)) * (1.0 - self.lost)))
+        return np.asarray(scale * (rng.normal(size=(n_draws, self.n)) @ sums))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dependence:

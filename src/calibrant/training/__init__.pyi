@@ -23,7 +23,7 @@ from calibrant.training.metrics_report import (
     AFTER as AFTER,
     BEFORE as BEFORE,
     NO_SKILL as NO_SKILL,
-    beats_no_skill as beats_no_skill,
+    has_skill as has_skill,
 )
 from calibrant.training.models import MODELS as MODELS
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS

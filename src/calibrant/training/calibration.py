@@ -17,10 +17,11 @@ from calibrant.calibrators import (
     out_of_fold,
 )
 from calibrant.chain import Chain
+from calibrant.dependent_rows import units_of
 from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
-from calibrant.metrics import row_log_loss
+from calibrant.metrics import error_over_units, row_log_loss
 from calibrant.numerics import FloatArray, clip_as_given
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
@@ -44,8 +45,9 @@ class Calibration:
     calibrator: AnyCalibrator
     is_used: bool
     #: By how much the fitted one changes the mean log loss of folds in time that it was not fitted to; None where it is
-    #: used whatever that would be.
+    #: used whatever that would be. And its standard error, by labels that are independent.
     change: float | None
+    change_error: float | None
     #: The temperature that was fitted, whether used or not; None for other calibrators.
     temperature: float | None
 
@@ -54,6 +56,7 @@ class Calibration:
         return {
             "used": self.is_used,
             "log_loss_change_on_unseen_blocks": self.change,
+            "standard_error_of_the_change": self.change_error,
             "temperature": self.temperature,
             "decision": self.describe(),
         }
@@ -67,7 +70,7 @@ class Calibration:
         way = "falls" if self.change < 0.0 else "rises"
         return (
             f"calibrator {what}{found}: on blocks in time that it was not fitted to, the log loss {way} by "
-            f"{abs(self.change):.4f}"
+            f"{abs(self.change):.4f} (standard error {self.change_error:.4f})"
         )
 
 
@@ -108,7 +111,8 @@ def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Cali
     A temperature below one makes probabilities surer. Being too sure has no bound on its loss, and being too little
     sure costs at most log(K) a row; and labels that overlap are worth few independent ones, so that the temperature
     of a model that was stopped early, and is hardly over-confident, is mostly noise. So surer probabilities have to
-    earn their place on folds that the temperature was not fitted to: one sign, without a threshold to choose.
+    earn their place on folds that the temperature was not fitted to: by more than a standard error of the gain, of
+    independent labels. Others that have to be better need only gain.
     """
     if np.count_nonzero(rows.class_weight) < 2:
         raise InvalidInputError(
@@ -120,12 +124,21 @@ def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Cali
         slope = fitted.inverse_temperature_
         temperature = 1.0 / slope if slope > 0.0 else float("inf")
     if when == "always" or (when == "auto" and (temperature is None or temperature >= 1.0)):
-        return Calibration(fitted, True, None, temperature)
+        return Calibration(fitted, True, None, None, temperature)
     unseen = rows.with_scores(out_of_fold(calibrator, rows, rows.folds(_N_FOLDS)))
-    before, after = (float(row_log_loss(each).mean()) for each in (rows, unseen))
-    change = after - before if np.isfinite(before) else float("-inf")
-    is_used = change < 0.0
-    return Calibration(fitted if is_used else temperature_of_one(rows), is_used, change, temperature)
+    change, error = _change(row_log_loss(rows), row_log_loss(unseen), rows)
+    is_used = change < (-error if temperature is not None and temperature < 1.0 else 0.0)
+    return Calibration(fitted if is_used else temperature_of_one(rows), is_used, change, error, temperature)
+
+
+def _change(before: FloatArray, after: FloatArray, rows: Rows) -> tuple[float, float]:
+    """Return by how much the mean loss changes, with its standard error; of an infinite one there is none."""
+    if not np.isfinite(before).all():
+        return float("-inf"), 0.0
+    change = after - before
+    if not np.isfinite(change).all():
+        return float("inf"), 0.0
+    return float(change.mean()), error_over_units(change, np.ones(change.size), units_of(rows, change)).error.error
 
 
 def temperature_of_one(rows: Rows) -> TemperatureCalibrator:

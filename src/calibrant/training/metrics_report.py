@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.dependence import block_draws, block_length
-from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
+from calibrant.dependence import Units
+from calibrant.dependent_rows import units_of
+from calibrant.metrics import UnitError, binned_error, error_over_units, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.training.dataset import Dataset
@@ -18,7 +19,7 @@ from calibrant.validation import as_generator
 
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
 N_BINS = 10
-_DRAWS = 1000
+_DRAWS = 2000
 _LEVEL = 0.95
 #: Standard errors between the parts from which more than chance is suspected: markets change, and runs are many.
 _SUSPICIOUS = 4
@@ -71,32 +72,26 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
 
     `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the ECE,
     `skill`: one minus the loss over that of the class frequencies. `differences`: the calibrated log loss less the
-    other two, with standard errors. `ece_noise_band`: the ECE that calibrated probabilities with the same confidences
-    would stay below, 95 times in 100.
+    other two, with standard errors and intervals. `ece_noise_band`: the ECE that calibrated probabilities with the same
+    confidences would stay below, 95 times in 100.
 
-    All rows of a time are resampled together, with its neighbours in time: labels that overlap, and symbols that move
-    together, count for less than as many independent rows.
+    All rows of a time, and of a block of neighbouring times, are one unit: labels that overlap, and symbols that move
+    together, count for less than as many independent rows. Intervals are Student's t over the units' sums, as elsewhere
+    in calibrant. Of the ECE, the bins' gaps are moved as chance moves them, and the percentiles reflected, as chance
+    only adds to it; the noise band is what chance alone makes of gaps of zero.
 
-    The Brier score is the sum over classes. Intervals: percentiles of block-bootstrap draws; for the ECE reflected
-    ones, as resampling adds noise to it. The noise band resamples the bins' gaps less their means.
+    The Brier score is the sum over classes.
     """
-    times, time_of_row = np.unique(data.time, return_inverse=True)
-    known = np.maximum.reduceat(data.label_end, np.searchsorted(data.time, times))
-    block = block_length(times, known)
-    measured = {name: _Measured(data.rows(p)) for name, p in forecasts.named().items()}
-    table = np.column_stack((np.ones(data.n_rows), *(one.per_row for one in measured.values())))
-    per_time = np.zeros((times.size, table.shape[1]))
-    np.add.at(per_time, time_of_row, table)
-    drawn = block_draws(per_time, block, _DRAWS, as_generator(rng))
-    for one, share in zip(measured.values(), np.split(drawn[:, 1:] / drawn[:, :1], len(measured), axis=1), strict=True):
-        one.take_draws(share)
+    (units,) = units_of(data.rows(forecasts.raw))
+    generator = as_generator(rng)
+    measured = {name: _Measured(data.rows(p), units, generator) for name, p in forecasts.named().items()}
     base = measured[NO_SKILL]
     return {
         "n_rows": data.n_rows,
         "n_independent": round(float(data.weight.sum()), 1),
         "from": str(data.time.min()),
         "to": str(data.label_end.max()),
-        "interval": {"level": _LEVEL, "method": "circular block bootstrap", "block_length_in_bars": block},
+        "interval": {"level": _LEVEL, "method": f"Student's t over {units.words}"},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
             f"log_loss_{one}_minus_{other}": measured[one].difference(measured[other])
@@ -107,63 +102,55 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
 
 
 class _Measured:
-    """One forecast's scores and their bootstrap draws.
+    """One forecast's scores, with what is needed of each row for their intervals and for those of differences."""
 
-    `per_row` is what is summed of each row: its log loss, its Brier score, whether the top label was wrong, and the
-    gap between confidence and outcome in the column of its bin.
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        top, log_loss = rows.top_label(), row_log_loss(rows)
-        self.is_finite = bool(np.isfinite(log_loss).all())
+    def __init__(self, rows: Rows, units: Units, rng: np.random.Generator) -> None:
+        self._units = units
+        top = rows.top_label()
         bin_of = np.searchsorted(np.linspace(0.0, 1.0, N_BINS + 1)[1:-1], top.scores, side="left")
         gaps = np.zeros((rows.n_rows, N_BINS))
         gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
-        kept = log_loss if self.is_finite else np.zeros_like(log_loss)
-        self.per_row = np.column_stack((kept, row_brier(rows), ~top.positive, gaps))
-        mean = self.per_row.mean(axis=0)
-        self.values = {"log_loss": float(log_loss.mean()), "brier": float(mean[1]), "error": float(mean[2])}
-        self.values["ece"] = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
-
-    def take_draws(self, share: FloatArray) -> None:
-        """Keep the scores of bootstrap draws, of which `share` holds the means of `per_row`."""
-        gaps = share[:, 3:]
-        self.drawn = {"log_loss": share[:, 0], "brier": share[:, 1], "error": share[:, 2]}
-        self.drawn["ece"] = np.abs(gaps).sum(axis=1)
-        # resampled gaps less their means: what is left of the ECE where probabilities are right
-        self.noise_band = float(np.quantile(np.abs(gaps - self.per_row[:, 3:].mean(axis=0)).sum(axis=1), _LEVEL))
+        self.losses = {"log_loss": row_log_loss(rows), "brier": row_brier(rows), "error": (~top.positive).astype(float)}
+        self.values = {name: float(each.mean()) for name, each in self.losses.items()}
+        self._ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
+        chance = units.chance(gaps, _DRAWS, rng)
+        self._moved = np.abs(gaps.mean(axis=0) + chance).sum(axis=1)
+        self.noise_band = float(np.quantile(np.abs(chance).sum(axis=1), _LEVEL))
 
     def as_dict(self, base: _Measured) -> dict[str, Any]:
         """Return the scores with intervals, and their skill over another forecast."""
         found: dict[str, Any] = {}
         for name in ("log_loss", "brier"):
-            low, high = self._percentiles(name)
+            low, high = self._ends(self.losses[name])
             found[name] = {"value": self.values[name], "low": low, "high": high, "skill": self._skill(name, base)}
-        low, high = self._percentiles("ece")
-        value = self.values["ece"]
+        value = self._ece
+        low, high = np.quantile(self._moved, (0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL)).astype(float)
         reflected = {"low": max(2.0 * value - high, 0.0), "high": max(2.0 * value - low, value)}
         found["ece"] = {"value": value, **reflected, "noise_band": self.noise_band}
-        low, high = self._percentiles("error")
+        low, high = self._ends(self.losses["error"])
         value = 1.0 - self.values["error"]
         found["accuracy"] = {"value": value, "low": 1.0 - high, "high": 1.0 - low, "skill": self._skill("error", base)}
         return found
 
     def difference(self, other: _Measured) -> dict[str, float]:
-        """Return how much larger the log loss is than that of another forecast, with its standard error."""
-        value, error = self.values["log_loss"] - other.values["log_loss"], float("nan")
-        if self.is_finite and other.is_finite:
-            error = float((self.drawn["log_loss"] - other.drawn["log_loss"]).std(ddof=1))
-        return {"value": value, "standard_error": error}
+        """Return how much larger the log loss is than that of another, with its standard error and interval."""
+        each = self.losses["log_loss"] - other.losses["log_loss"]
+        low, high = self._ends(each)
+        error = self._error(each).error.error if math.isfinite(low) else math.nan
+        value = self.values["log_loss"] - other.values["log_loss"]
+        return {"value": value, "standard_error": error, "low": low, "high": high}
 
-    def _percentiles(self, name: str) -> tuple[float, float]:
-        if name == "log_loss" and not self.is_finite:
-            return float("nan"), float("nan")
-        low, high = np.quantile(self.drawn[name], (0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL))
-        return float(low), float(high)
+    def _error(self, each: FloatArray) -> UnitError:
+        return error_over_units(each, np.ones(each.size), (self._units,))
+
+    def _ends(self, each: FloatArray) -> tuple[float, float]:
+        if not np.isfinite(each).all():
+            return math.nan, math.nan
+        return self._error(each).error.ends(float(each.mean()), _LEVEL)
 
     def _skill(self, name: str, base: _Measured) -> float:
         of_base = base.values[name]
-        return 1.0 - self.values[name] / of_base if of_base > 0.0 else float("nan")
+        return 1.0 - self.values[name] / of_base if of_base > 0.0 else math.nan
 
 
 def calibration_figures(found: dict[str, Any]) -> dict[str, float]:
@@ -191,15 +178,20 @@ def overhead_verdict(share: float) -> dict[str, Any]:
 
 
 def gates(found: dict[str, Any]) -> dict[str, Any]:
-    """Return whether calibration did no harm, and is worth more than class frequencies."""
-    passed = {}
-    for name in (BEFORE, NO_SKILL):
-        gap = found["differences"][f"log_loss_{AFTER}_minus_{name}"]
-        passed[f"log_loss_at_most_{name}_plus_1_se"] = {**gap, "passed": _is_no_worse(gap)}
+    """Return whether calibration did no harm, whether the model has skill at all, and whether what it says holds.
+
+    The first passes where the calibrated log loss is at most a standard error above the raw one; the second where the
+    whole interval of the skill over class frequencies is above 0, which of a model without skill it is one time in 40;
+    the third where the ECE is within its noise band, which of right probabilities it is 95 times in 100.
+    """
+    harm, gain = (found["differences"][f"log_loss_{AFTER}_minus_{name}"] for name in (BEFORE, NO_SKILL))
     error = found["forecasts"][AFTER]["ece"]
     inside = bool(error["value"] <= error["noise_band"])
-    passed["ece_within_noise_band"] = {"value": error["value"], "noise_band": error["noise_band"], "passed": inside}
-    return passed
+    return {
+        f"log_loss_at_most_{BEFORE}_plus_1_se": {**harm, "passed": _is_no_worse(harm)},
+        f"skill_over_{NO_SKILL}": {**gain, "passed": has_skill(found, AFTER)},
+        "ece_within_noise_band": {"value": error["value"], "noise_band": error["noise_band"], "passed": inside},
+    }
 
 
 def _is_no_worse(gap: dict[str, Any]) -> bool:
@@ -208,9 +200,10 @@ def _is_no_worse(gap: dict[str, Any]) -> bool:
     return error is not None and bool(gap["value"] <= error + _ROUNDING)
 
 
-def beats_no_skill(found: dict[str, Any], name: str) -> bool:
-    """Say whether the raw or the calibrated forecast is worth more than class frequencies, to one standard error."""
-    return _is_no_worse(found["differences"][f"log_loss_{name}_minus_{NO_SKILL}"])
+def has_skill(found: dict[str, Any], name: str) -> bool:
+    """Say whether the raw or the calibrated forecast is worth more than class frequencies, beyond chance."""
+    high = found["differences"][f"log_loss_{name}_minus_{NO_SKILL}"].get("high")  # not in runs of before
+    return high is not None and bool(high < 0.0)
 
 
 def targets(found: dict[str, Any]) -> dict[str, Any]:
