@@ -34,6 +34,7 @@ from benchmarks import (
     scale,
     tables,
     training,
+    training_gates,
     verdict,
 )
 from benchmarks._harness import RESULTS
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "rank_preserving": rank_preserving.run,
     "scale": scale.run,
     "training": training.run,
+    "training_gates": training_gates.run,
     "verdict": verdict.run,
 }
 
