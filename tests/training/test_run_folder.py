@@ -31,6 +31,7 @@ from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import Run, find_run, git_commit, list_runs, load_run, new_run, provenance
+from calibrant.training.sources import BarSource
 from calibrant.training.training_run import run_dataset, run_parts, run_training
 
 CONFIG = TrainConfig(model="logistic", horizon=8)
@@ -327,7 +328,7 @@ def test_the_commit_is_that_of_the_working_folder(tmp_path: Path, monkeypatch: p
 def test_versions_of_the_library_and_the_hash_of_the_bars_are_noted(make_bars: Callable[..., Bars]) -> None:
     bars = make_bars(200)
     data = run_dataset(TrainConfig(), bars)
-    found = provenance(bars, data, "lightgbm")
+    found = provenance(BarSource(bars).provenance(), data, "lightgbm")
     assert found["lightgbm"] == version("lightgbm")
     assert found["data_sha256"] == bars.sha256() != make_bars(200, seed=1).sha256()
     assert found["classes"] == [-1, 0, 1]

@@ -13,6 +13,7 @@ from calibrant.dependence.overlap import (
     block_length as block_length,
     effective_rows as effective_rows,
     label_blocks as label_blocks,
+    label_uniqueness as label_uniqueness,
     overlapping as overlapping,
     serial_blocks as serial_blocks,
 )

@@ -129,6 +129,25 @@ def effective_rows(time: ArrayLike, label_end: ArrayLike) -> float:
     return math.fsum((shared[after] - shared[first]) / (after - first))
 
 
+def label_uniqueness(first: IntArray, last: IntArray, n_moments: int) -> FloatArray:
+    """Return the average uniqueness of labels that are open after moment number `first` up to `last`.
+
+    It is the mean, over these moments, of one over the number of labels open then (López de Prado 2018, *Advances in
+    financial machine learning*, section 4.4); 1 for a label that is known at once. How many labels are open at a
+    moment is known at that moment, so a finished label's uniqueness never changes.
+    """
+    lasting = last > first
+    steps = np.zeros(n_moments + 2, dtype=np.int64)
+    np.add.at(steps, first[lasting] + 1, 1)
+    np.add.at(steps, last[lasting] + 1, -1)
+    n_open = np.cumsum(steps)[:n_moments]
+    share = np.divide(1.0, n_open, out=np.zeros(n_moments), where=n_open > 0)
+    out = np.ones(first.size)
+    for row in np.flatnonzero(lasting):  # a difference of cumulated sums would round by what comes before
+        out[row] = share[first[row] + 1 : last[row] + 1].mean()
+    return out
+
+
 def block_draws(table: FloatArray, block: int, n_draws: int, rng: np.random.Generator) -> FloatArray:
     """Return the column means of `n_draws` circular block-bootstrap samples of checked rows, shape (n_draws, m)."""
     n, m = table.shape

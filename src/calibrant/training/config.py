@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from calibrant import persistence
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
-from calibrant.training.labels import LABEL_KINDS, LabelKind, check_distances
+from calibrant.training.labels import LABEL_KINDS, check_distances
 from calibrant.training.models import MODELS
 from calibrant.validation import check_choice, check_flag, check_fraction, check_integer
 
 ClassWeight = Literal["none", "balanced"]
 #: The table of a run's config.toml that says what the run found, and is not read back.
 FOUND = "found"
+#: Settings that are of one kind of rows: of bars, or of a table.
+OF_BARS = ("data", "horizon", "profit", "stop", "band")
+OF_TABLES = ("table", "time", "label_end", "features", "symbol", "price_return")
 #: What the libraries of the models hold in 32 bits.
 _LARGEST = 2**31 - 1
 
@@ -34,7 +37,16 @@ class TrainConfig:
         The most bars that a label takes.
     data : str
         File of bars; empty for the bars that ship with a dependency.
-    label : {"triple_barrier", "sign", "binary"}
+    label : {"triple_barrier", "sign", "binary"} or str
+        How bars are labelled; of a table, the column of the labels, of any classes.
+    table : str
+        File of rows with features of one's own, in place of bars.
+    time, label_end : str
+        Columns of a table: when a row is predicted, and when its label is known; without the latter, at once.
+    features : tuple of str
+        Columns of a table that a model is told; all other columns by default, which must then be numbers.
+    symbol, price_return : str
+        Columns of a table that it may have: what a row is of, and the simple return from its time to its label's end.
     profit, stop, band : float
         Barriers, and the band of "sign"; see `calibrant.training.labels.label_bars`.
     calibrator : str
@@ -53,7 +65,8 @@ class TrainConfig:
     stop_share : float
         Share of the rows before these that only tells boosting when to stop: their last ones.
     embargo : int
-        Bars that have to lie between the end of a label and the part of the data that comes next.
+        Bars, or usual steps between the times of a table, that have to lie between the end of a label and the part of
+        the data that comes next.
     seed, n_threads : int
     params : dict
         Settings that go to the model's library as they are.
@@ -67,7 +80,13 @@ class TrainConfig:
     model: str = "xgboost"
     horizon: int = 20
     data: str = ""
-    label: LabelKind = "triple_barrier"
+    label: str = "triple_barrier"
+    table: str = ""
+    time: str = ""
+    label_end: str = ""
+    features: tuple[str, ...] = ()
+    symbol: str = ""
+    price_return: str = ""
     profit: float = 0.75
     stop: float = 0.75
     band: float = 0.43
@@ -95,7 +114,7 @@ class TrainConfig:
                 f"validation={self.validation} and test={self.test} leave less than a tenth of the rows to train on. "
                 "Lower one of them."
             )
-        check_choice("label", self.label, LABEL_KINDS)
+        self._check_columns()
         check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
         check_distances(self.profit, self.stop, self.band)
@@ -103,10 +122,46 @@ class TrainConfig:
         calibrators = [SPECIFIED, *CALIBRATORS, *ALIASES]
         if self.calibrator not in calibrators:
             raise unknown_name("calibrator", self.calibrator, calibrators)
-        if not isinstance(self.data, str):
-            raise InvalidTypeError(f"data={self.data!r} is not a string. Name a file of bars.")
         if not isinstance(self.params, dict):
             raise InvalidTypeError(f"params={self.params!r:.80} is no table. Pass settings by name.")
+
+    def _check_columns(self) -> None:
+        """Check what names the rows: settings of bars go with no table, and those of a table with no bars."""
+        for name in ("data", "table", "label", "time", "label_end", "symbol", "price_return"):
+            if not isinstance(getattr(self, name), str):
+                what = {"data": "a file of bars", "table": "a file"}.get(name, "a column")
+                raise InvalidTypeError(f"{name}={getattr(self, name)!r} is not a string. Name {what}.")
+        features: Any = self.features
+        if not isinstance(features, (list, tuple)) or not all(isinstance(name, str) for name in features):
+            raise InvalidTypeError(f"features={features!r:.80} is no list of names. Name columns of the table.")
+        object.__setattr__(self, "features", tuple(features))
+        usual = {entry.name: entry.default for entry in fields(self) if entry.default is not MISSING}
+        if not self.table:
+            for name in OF_TABLES[1:]:
+                if getattr(self, name) != usual[name]:
+                    raise InvalidInputError(
+                        f"{name}={getattr(self, name)!r:.80} is of a table, and none is named. Name it: table."
+                    )
+            check_choice("label", self.label, LABEL_KINDS)
+            return
+        for name in OF_BARS:
+            if getattr(self, name) != usual[name]:
+                raise InvalidInputError(
+                    f"{name}={getattr(self, name)!r:.80} is of bars, and table={self.table!r} is named. Leave one out: "
+                    "a table says by label_end when a label is known."
+                )
+        if self.label == usual["label"] or not self.label or not self.time:
+            raise InvalidInputError(
+                f"table={self.table!r} needs the names of two of its columns: label, and time, when a row is predicted."
+            )
+
+    def rows_name(self) -> str:
+        """Return what rows are called in the names of runs: by the horizon, or by the table."""
+        return f"h{self.horizon}" if not self.table else "table"
+
+    def describe_rows(self) -> str:
+        """Return what the labels are, in words."""
+        return f"horizon {self.horizon}" if not self.table else f"label {self.label!r}"
 
     def of_library(self) -> dict[str, Any]:
         """Return what a model's library is told."""
@@ -118,7 +173,8 @@ class TrainConfig:
 
     def to_toml(self, found: dict[str, Any] | None = None) -> str:
         """Return the settings as TOML, and beside them what a run found, in a table that is not read back."""
-        settings = self.to_dict()
+        unused = OF_BARS if self.table else OF_TABLES
+        settings = {name: value for name, value in self.to_dict().items() if name not in unused}
         params = settings.pop("params")
         parts = [_lines(settings)]
         if params:

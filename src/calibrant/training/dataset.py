@@ -1,4 +1,4 @@
-"""Dataset: features and labels of bars, one row per bar whose label is finished, and parts of it in time."""
+"""Dataset: features and finished labels of the rows of a source, and parts of it in time."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ from calibrant.training.labels import BarLabels
 from calibrant.validation import Labels
 
 _FEWEST_ROWS = 30
-_NO_TIME = np.timedelta64(0, "us")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
     """Rows to train on and to predict, sorted by time and then by symbol."""
 
-    #: Features, of what is known when the bar of the row closes, and their names.
+    #: Features, of what is known at the time of the row, and their names.
     X: FloatArray
     names: tuple[str, ...]
-    #: Labels, and all classes, sorted: -1, 0 and 1, or 0 and 1.
-    y: IntArray
-    classes: IntArray
-    #: When the bar of the row closes and its label starts, and when the label is known.
+    #: Labels, and all classes, sorted: of bars -1, 0 and 1, or 0 and 1; of a table whatever labels can be.
+    y: npt.NDArray[Any]
+    classes: npt.NDArray[Any]
+    #: When the row is predicted (of bars: when the bar closes) and its label starts, and when the label is known.
     time: TimeArray
     label_end: TimeArray
-    #: What was traded.
+    #: What was traded, or what else a row is of; empty where a table doesn't say.
     symbol: npt.NDArray[Any]
     #: Average uniqueness of the label, in (0, 1]; a sum of it is about the number of independent labels.
     weight: FloatArray
-    #: Simple return from `time` to `label_end`.
-    label_return: FloatArray
-    #: The most that a label may take, in the usual step between bars.
-    horizon_time: np.timedelta64
+    #: Simple return from `time` to `label_end`; None where a table doesn't say, and then nothing can be staked.
+    label_return: FloatArray | None
+    #: The most that a label may take, in the unit of the times.
+    horizon_time: Any
 
     @property
     def n_rows(self) -> int:
@@ -55,6 +54,11 @@ class Dataset:
         return np.searchsorted(self.classes, self.y).astype(np.int64)
 
     @property
+    def has_stakes(self) -> bool:
+        """Whether rows can be staked on: their returns are known, and the classes are a fall, neither, and a rise."""
+        return self.label_return is not None and self.classes.tolist() in ([-1, 0, 1], [-1, 1], [0, 1])
+
+    @property
     def labels(self) -> Labels:
         """The labels, as the rest of calibrant takes them."""
         return Labels(self.codes, self.classes)
@@ -65,8 +69,9 @@ class Dataset:
 
     def take(self, rows: IntArray) -> Dataset:
         """Return some of the rows, by number."""
-        per_row = ("X", "y", "time", "label_end", "symbol", "weight", "label_return")
-        return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
+        per_row = ("X", "y", "time", "label_end", "symbol", "weight")
+        some = None if self.label_return is None else self.label_return[rows]
+        return replace(self, **{name: getattr(self, name)[rows] for name in per_row}, label_return=some)
 
     def class_rates(self) -> FloatArray:
         """Return the share of the rows in each class."""
@@ -74,7 +79,7 @@ class Dataset:
 
     def table(self, prob: Mapping[str, FloatArray], **more: Any) -> dict[str, Any]:
         """Return columns for a file: what is known of each row, more of it, and `prob` with a column for each class."""
-        known = ("time", "label_end", "symbol", "y", "label_return")
+        known = ("time", "label_end", "symbol", "y", *(() if self.label_return is None else ("label_return",)))
         return {
             **{name: getattr(self, name) for name in known},
             "uniqueness": self.weight,
@@ -82,7 +87,7 @@ class Dataset:
             **{f"{name}_{label}": p[:, k] for name, p in prob.items() for k, label in enumerate(self.classes.tolist())},
         }
 
-    def last(self, share: float, embargo: np.timedelta64 = _NO_TIME) -> tuple[Dataset, Dataset]:
+    def last(self, share: float, embargo: object = 0) -> tuple[Dataset, Dataset]:
         """Return the rows whose labels end before the last part in time starts, and this part: a share of all rows."""
         before, last = _last(self, np.arange(self.n_rows), round(share * self.n_rows), embargo)
         return self.take(before), self.take(last)
@@ -131,7 +136,7 @@ class Holdout:
 
 
 def hold_out(
-    data: Dataset, *, validation: float = 0.2, test: float = 0.2, stop: float = 0.15, embargo: np.timedelta64 = _NO_TIME
+    data: Dataset, *, validation: float = 0.2, test: float = 0.2, stop: float = 0.15, embargo: object = 0
 ) -> Holdout:
     """Cut the rows in time, or refuse where a part is left with hardly any row or with one class.
 
@@ -147,12 +152,12 @@ def hold_out(
         if part.size < _FEWEST_ROWS or np.unique(data.y[part]).size < 2:
             raise InvalidInputError(
                 f"the {name} part has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
-                f"at least {_FEWEST_ROWS} rows of two classes are needed. Pass more bars, or a shorter horizon."
+                f"at least {_FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
             )
     return Holdout(**parts, n_purged=n - sum(part.size for part in parts.values()))
 
 
-def _last(data: Dataset, rows: IntArray, n_last: int, embargo: np.timedelta64) -> tuple[IntArray, IntArray]:
+def _last(data: Dataset, rows: IntArray, n_last: int, embargo: object) -> tuple[IntArray, IntArray]:
     """Return the rows whose labels end before the last rows start, and these."""
     spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows], "purge": embargo}
     past, last = next(PurgedTimeSeriesSplit(1, test_size=max(1, n_last), **spans).split(rows))

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from calibrant.dependence import label_uniqueness
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.training.bars import Bars
 from calibrant.training.features import trailing_std
@@ -83,7 +84,7 @@ def label_bars(
         has_unit = unit > 0.0
         y[rows], end[rows] = labels, last + rows.start
         is_finished[rows] = has_unit & (place + horizon < price.size)
-        uniqueness[rows] = _uniqueness(last, has_unit)
+        uniqueness[rows][has_unit] = label_uniqueness(place[has_unit], last[has_unit], price.size)
     classes = np.array([0, 1] if kind == "binary" else [-1, 0, 1])
     return BarLabels(y, classes, end, is_finished, uniqueness)
 
@@ -108,22 +109,3 @@ def _first_touch(price: FloatArray, profit: FloatArray, stop: FloatArray, horizo
         touched = np.flatnonzero(up | down)
         end[touched], is_open[touched] = touched + ahead, False
     return label, end
-
-
-def _uniqueness(end: IntArray, counted: BoolArray) -> FloatArray:
-    """Return the mean of one over the number of open labels, over the bars after each row up to its label's end.
-
-    How many labels are open at a bar is known at that bar, so a finished label's uniqueness never changes.
-    """
-    n = end.size
-    opened = np.zeros(n + 2, dtype=np.int64)
-    place = np.arange(n)
-    lasting = counted & (end > place)
-    np.add.at(opened, place[lasting] + 1, 1)
-    np.add.at(opened, end[lasting] + 1, -1)
-    n_open = np.cumsum(opened)[:n]
-    share = np.divide(1.0, n_open, out=np.zeros(n), where=n_open > 0)
-    out = np.ones(n)
-    for row in np.flatnonzero(lasting):  # a difference of cumulated sums would round by what comes before
-        out[row] = share[row + 1 : end[row] + 1].mean()
-    return out

@@ -33,7 +33,6 @@ from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.phrases import listed, quoted
 from calibrant.rows import Rows
-from calibrant.training.bars import Bars
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.dataset import Dataset
 from calibrant.training.models import Model, model_class, read_model
@@ -287,21 +286,15 @@ def logged_to(path: Path, *, echo: bool) -> Iterator[None]:
             handler.close()
 
 
-def provenance(bars: Bars, data: Dataset, model: str) -> dict[str, Any]:
-    """Return what config.toml says of a run beside its settings."""
+def provenance(rows: dict[str, Any], data: Dataset, model: str) -> dict[str, Any]:
+    """Return what config.toml says of a run beside its settings; `rows` is what their source says of them."""
     return {
         "calibrant": __version__,
         "python": platform.python_version(),
         "numpy": version("numpy"),
         **_first_installed(model_class(model).packages),
         "git_commit": git_commit(),
-        "source": bars.source,
-        "data_sha256": bars.sha256(),
-        "n_bars": bars.n_rows,
-        "symbols": list(bars.symbols),
-        "bars_from": str(bars.time.min()),
-        "bars_to": str(bars.time.max()),
-        "n_gaps": len(bars.gaps),
+        **rows,
         "features": list(data.names),
         "classes": data.classes.tolist(),
     }

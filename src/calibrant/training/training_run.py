@@ -1,8 +1,8 @@
-"""One training run: from bars to the folder of one model, or of several that are stacked.
+"""One training run: from bars or a table to the folder of one model, or of several that are stacked.
 
-Bars become rows with labels (`run_dataset`). Rows are cut in time; models and calibrators are fitted to the rows before
-the test part (`trainer`, or `out_of_fold` and `stacking`), which gives an `Outcome`. Figures are measured on the test
-part (`measure`), and all of it goes into a folder that appears when it is whole (`run_folder`).
+A source gives rows with labels (`run_dataset`). Rows are cut in time; models and calibrators are fitted to the rows
+before the test part (`trainer`, or `out_of_fold` and `stacking`), which gives an `Outcome`. Figures are measured on the
+test part (`measure`), and all of it goes into a folder that appears when it is whole (`run_folder`).
 """
 
 from __future__ import annotations
@@ -20,21 +20,25 @@ from typing import Any, TypeAlias
 from calibrant.persistence import write_whole
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
-from calibrant.training.bars import Bars, default_bars, read_bars
+from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
-from calibrant.training.labels import label_bars
+from calibrant.training.dataset import Dataset, Holdout, hold_out
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.out_of_fold import Variant
 from calibrant.training.run_folder import DEFAULT_ROOT, LOGGER, Run
 from calibrant.training.run_pictures import draw_run, write_page
 from calibrant.training.sizing import StakeRule
+from calibrant.training.sources import Source, open_source
 from calibrant.training.stacking import Stack, fit_stack
 from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 
 _LOG = logging.getLogger(LOGGER)
-_GAPS_SHOWN = 3
+#: What metrics.json says in place of what acting gave, where nothing can be staked.
+NO_STAKES = (
+    "nothing is staked: a table needs a column of returns (price_return), and labels -1, 0 and 1 for a fall, neither "
+    "and a rise, or two of them"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,14 +75,15 @@ class Outcome:
 
 
 _Path: TypeAlias = str | os.PathLike[str]
-#: Trains on the rows of these bars.
-_Train: TypeAlias = Callable[[Bars, Dataset], Outcome]
+#: Trains on the rows of a source.
+_Train: TypeAlias = Callable[[Source, Dataset], Outcome]
 
 
 def run_training(
     config: TrainConfig,
     *,
     bars: Bars | None = None,
+    table: Any = None,
     model: Any = None,
     root: str | os.PathLike[str] = DEFAULT_ROOT,
     echo: bool = False,
@@ -90,6 +95,8 @@ def run_training(
     config : TrainConfig
     bars : Bars, optional
         Instead of those of ``config.data``.
+    table : frame, or whatever `calibrant.tables.open_rows` takes, optional
+        Instead of the file ``config.table``, which then is a name only.
     model : scikit-learn classifier, optional
         Instead of the model that the settings name, which should then be "sklearn".
     root : path-like
@@ -105,16 +112,16 @@ def run_training(
     Raises
     ------
     CalibrantError
-        If the bars or settings can't be used.
+        If the rows or settings can't be used.
     """
 
-    def train(used: Bars, data: Dataset) -> Outcome:
+    def train(used: Source, data: Dataset) -> Outcome:
         parts = run_parts(config, used, data)
         return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
 
     # half Kelly, at the moves that end a label, where barriers end it
     rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-    return _run(config, config.model, "", train, rule, bars, root, echo)
+    return _run(config, config.model, "", train, rule, table if bars is None else bars, root, echo)
 
 
 def run_stack(
@@ -125,6 +132,7 @@ def run_stack(
     n_folds: int = 5,
     rule: StakeRule | None = None,
     bars: Bars | None = None,
+    table: Any = None,
     root: str | os.PathLike[str] = DEFAULT_ROOT,
     echo: bool = False,
 ) -> Run:
@@ -139,7 +147,7 @@ def run_stack(
         As for `calibrant.training.out_of_fold.out_of_fold_predictions`.
     rule : StakeRule, optional
         What trades win, lose and cost; half Kelly at even moves by default.
-    bars, root, echo
+    bars, table, root, echo
         As for `run_training`.
 
     Returns
@@ -150,28 +158,28 @@ def run_stack(
     Raises
     ------
     CalibrantError
-        If the bars or settings can't be used.
+        If the rows or settings can't be used.
     """
 
-    def train(used: Bars, data: Dataset) -> Outcome:
+    def train(used: Source, data: Dataset) -> Outcome:
         before, test = data.last(config.test, used.step * config.embargo)
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
     of = f": {', '.join(models)}, variant {variant}"
-    return _run(config, "oof", of, train, rule or StakeRule(), bars, root, echo)
+    return _run(config, "oof", of, train, rule or StakeRule(), table if bars is None else bars, root, echo)
 
 
 def _run(
-    config: TrainConfig, name: str, of: str, train: _Train, rule: StakeRule, bars: Bars | None, root: _Path, echo: bool
+    config: TrainConfig, name: str, of: str, train: _Train, rule: StakeRule, rows: Any, root: _Path, echo: bool
 ) -> Run:
     """Read, train, measure and write; `of` is told of the run in the first line of its log."""
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
-    with run_folder.new_run(root, f"{name}_h{config.horizon}", record) as folder:
+    with run_folder.new_run(root, f"{name}_{config.rows_name()}", record) as folder:
         with run_folder.logged_to(folder / "log.jsonl", echo=echo):
             _LOG.info("Run %s%s, seed %d", record["run_id"], of, config.seed)
-            used = read_run_bars(config) if bars is None else bars
+            used = open_source(config, rows)
             data = run_dataset(config, used)
             outcome = train(used, data)
             metrics = measure(config, outcome, rule=rule)
@@ -189,35 +197,19 @@ def _run(
     return run_folder.load_run(Path(root) / record["run_id"])
 
 
-def read_run_bars(config: TrainConfig) -> Bars:
-    """Read the bars that the settings name, or those that ship with a dependency."""
-    bars = read_bars(config.data) if config.data else default_bars()
-    first, last = (str(when.astype("datetime64[m]")) for when in (bars.time.min(), bars.time.max()))
-    symbols = ", ".join(bars.symbols[:10])
-    _LOG.info("Bars: %s, %s of %s, %s to %s", bars.source, f"{bars.n_rows:,}", symbols, first, last)
-    for gap in bars.gaps[:_GAPS_SHOWN]:
-        _LOG.info("Gap: %s", gap)
-    if len(bars.gaps) > _GAPS_SHOWN:
-        _LOG.info("Gaps: %s more", f"{len(bars.gaps) - _GAPS_SHOWN:,}")
-    return bars
-
-
-def run_dataset(config: TrainConfig, bars: Bars) -> Dataset:
-    """Return the features and labels that the settings ask for."""
-    labels = label_bars(
-        bars, kind=config.label, horizon=config.horizon, profit=config.profit, stop=config.stop, band=config.band
-    )
-    data = make_dataset(bars, labels, horizon=config.horizon)
+def run_dataset(config: TrainConfig, rows: Any = None) -> Dataset:
+    """Return the rows with labels that the settings ask for: of their own source, or of bars, a table or a source."""
+    data = open_source(config, rows).dataset(config)
     shares = ", ".join(f"{label}: {rate:.3f}" for label, rate in zip(data.classes, data.class_rates(), strict=True))
-    rows = f"{data.n_rows:,} with {len(data.names)} features and a finished label ({shares})"
-    _LOG.info("Rows: %s, worth %.0f independent ones", rows, data.weight.sum())
+    described = f"{data.n_rows:,} with {len(data.names)} features and a finished label ({shares})"
+    _LOG.info("Rows: %s, worth %.0f independent ones", described, data.weight.sum())
     return data
 
 
-def run_parts(config: TrainConfig, bars: Bars, data: Dataset) -> Holdout:
-    """Return the parts of the rows in time."""
-    shares = {"validation": config.validation, "test": config.test, "stop": config.stop_share}
-    parts = hold_out(data, **shares, embargo=bars.step * config.embargo)
+def run_parts(config: TrainConfig, rows: Any, data: Dataset) -> Holdout:
+    """Return the parts in time of the rows of bars, a table or a source, as `run_dataset` gives them."""
+    shares: dict[str, Any] = {"validation": config.validation, "test": config.test, "stop": config.stop_share}
+    parts = hold_out(data, **shares, embargo=open_source(config, rows).step * config.embargo)
     sizes = ", ".join(f"{name} {n}" for name, n in _sizes(parts).items())
     _LOG.info("Split in time: %s rows; %d purged", sizes, parts.n_purged)
     return parts
@@ -305,13 +297,15 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
 
 
 def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[str, Any]:
-    """Return all that metrics.json says: the same for the same bars, settings and seed.
+    """Return all that metrics.json says: the same for the same rows, settings and seed.
 
     Of the overhead it says only on which side of its limit it is, as seconds never repeat.
     """
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
-    acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
+    acting: dict[str, Any] = {"left_out": NO_STAKES}
+    if test.has_stakes:
+        acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
     document = {
         "calibration": {
             **metrics_report.calibration_figures(on_test),
@@ -335,13 +329,14 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
 
 
 def _write(
-    folder: Path, config: TrainConfig, bars: Bars, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
+    folder: Path, config: TrainConfig, source: Source, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
 ) -> None:
     """Write all files of the run but the log and the record."""
-    found = run_folder.provenance(bars, data, config.model) | outcome.found
+    found = run_folder.provenance(source.provenance(), data, config.model) | outcome.found
     write_whole(folder / "config.toml", config.to_toml(found).encode())
     run_folder.write_json(folder / "metrics.json", metrics)
-    metadata = {**outcome.metadata, "horizon": config.horizon, "data_sha256": found["data_sha256"]}
+    labels = {"label": config.label} if config.table else {"horizon": config.horizon}
+    metadata = {**outcome.metadata, **labels, "data_sha256": found["data_sha256"]}
     for name, trained in outcome.checkpoints.items():
         trained.save(folder / "checkpoints" / name, metadata)
     for name, document in outcome.documents.items():
@@ -350,5 +345,5 @@ def _write(
         run_folder.write_table(folder / name, columns)
     (folder / "plots").mkdir()
     draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
-    title = f"{outcome.title}, horizon {config.horizon}: calibrated by {config.calibrator}, on the test part"
-    write_page(folder / "report.html", outcome.test, outcome.test_forecasts, title=title, source=bars.source)
+    title = f"{outcome.title}, {config.describe_rows()}: calibrated by {config.calibrator}, on the test part"
+    write_page(folder / "report.html", outcome.test, outcome.test_forecasts, title=title, source=source.source)
