@@ -8,6 +8,7 @@ import click
 
 from calibrant.cli.common import echo, new_command, table
 from calibrant.cli.train import (
+    TABLE_SETTINGS,
     gate_lines,
     gates_code,
     last_lines,
@@ -29,9 +30,11 @@ from calibrant.validation import check_choice
     "calibrant oof --models xgboost --variant specified --calibrator specified",
     "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
 )
-@click.option("--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}.")
+@click.option(
+    "--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}, or module:Class."
+)
 @settings(
-    *("horizon", "data", "config", "label", "calibrator", "calibrate", "class-weight"),
+    *("horizon", "data", "config", "label", *TABLE_SETTINGS, "calibrator", "calibrate", "class-weight"),
     data="Bars, as for calibrant train.  [default: five stocks]",
     calibrate="always, if_better or auto, as for calibrant train.",
 )
@@ -71,15 +74,17 @@ def command(
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
-    from calibrant.training import StakeRule, run_stack
+    from calibrant.training import StakeRule, is_estimator_name, run_stack
 
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
     for name in names:
-        check_choice("--models", name, list(MODELS))
+        if not is_estimator_name(name):
+            check_choice("--models", name, list(MODELS))
     settings = {**settings_of(ctx, config_file, given), "model": names[0] if names else ""}
     config = TrainConfig(**settings)
-    rule = StakeRule(up=config.profit, down=config.stop, cost=cost)
+    up, down = (1.0, 1.0) if config.table else (config.profit, config.stop)
+    rule = StakeRule(up=up, down=down, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
     echo(closing_text(run))
     ctx.exit(0 if no_gate else gates_code(run))
@@ -107,12 +112,16 @@ def stacking_table(stacking: dict[str, Any]) -> str:
     rows = []
     base = next(method for method in stacking["methods"] if method["name"] == CLASS_FREQUENCIES)
     for method in stacking["methods"]:
-        gap = method["skill"]
+        gap, log_loss = method["skill"], method["log_loss"]
         row = [method["name"]]
         for name in ("log_loss", "brier"):
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
-            row += [_value(method[name]), "" if skill is None else f"{skill:+.4f}"]
-        rows.append([*row, _value(method["ece"]), f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])])
+            row += [
+                "infinite" if method[name] is None else _value(method[name]),
+                "" if skill is None else f"{skill:+.4f}",
+            ]
+        ends = ["", ""] if log_loss is None else [f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])]
+        rows.append([*row, _value(method["ece"]), *ends])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
 
@@ -129,6 +138,8 @@ def differences_table(stacking: dict[str, Any]) -> str:
 
 def trading_text(acting: dict[str, Any]) -> str:
     """Return promised and realised hit rates of each threshold on the test part, and what was chosen before it."""
+    if "left_out" in acting:
+        return f"\nNo stakes: {acting['left_out']}"
     lines = []
     for name in (BEFORE, AFTER):
         found = acting[name]

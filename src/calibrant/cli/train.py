@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli.common import echo, new_command, table, with_options
+from calibrant.cli.option_texts import split_list
 from calibrant.phrases import bracketed, count, figure
 from calibrant.training import (
     AFTER,
@@ -35,11 +36,17 @@ _WHEN = (
 )
 #: Options of settings that `calibrant train` and `calibrant oof` share: what stands for the value, and the help.
 _SETTINGS = {
-    "model": ("NAME", f"{', '.join(MODELS)}."),
+    "model": ("NAME", f"{', '.join(MODELS)}, or module:Class of any classifier with scikit-learn's interface."),
     "horizon": ("BARS", "Bars of a label."),
     "data": ("FILE", _BARS),
     "config": ("FILE", "Settings as TOML, such as a run's config.toml."),
-    "label": ("KIND", f"{', '.join(LABEL_KINDS)}."),
+    "label": ("KIND|COLUMN", f"{', '.join(LABEL_KINDS)}; of a --table, its column of labels."),
+    "table": ("FILE", "Your own rows in place of bars: Parquet, CSV, a folder or pattern of such, or DuckDB."),
+    "time": ("COLUMN", "Of --table: when a row is predicted."),
+    "label-end": ("COLUMN", "Of --table: when its label is known; without it, at once."),
+    "features": ("COLUMNS", "Of --table: what the model is told; names or patterns.  [default: all other columns]"),
+    "symbol": ("COLUMN", "Of --table, if there: what a row is of."),
+    "price-return": ("COLUMN", "Of --table, if there: the return from its time to its label's end, for stakes."),
     "profit": ("X", "Upper barrier, in volatilities."),
     "stop": ("X", "Lower barrier, in volatilities."),
     "calibrator": ("NAME", f"Any that calibrant fit knows, or {SPECIFIED} for ProbabilityCalibrator."),
@@ -53,7 +60,9 @@ _SETTINGS = {
     "runs": ("FOLDER", "The folder of all runs."),
 }
 _ARGUMENTS = {"config": "config_file", "threads": "n_threads", "runs": "root"}
-_DEFAULTS = {**TrainConfig().to_dict(), "config_file": None, "root": DEFAULT_ROOT}
+_DEFAULTS = {**TrainConfig().to_dict(), "features": "", "config_file": None, "root": DEFAULT_ROOT}
+#: Options of a table, in the order of the help.
+TABLE_SETTINGS = ("table", "time", "label-end", "features", "symbol", "price-return")
 _TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "threads": click.IntRange(min=1)}
 
 
@@ -77,19 +86,24 @@ no_gate_option = click.option("--no-gate", is_flag=True, help="Exit 0 where a ga
     "train",
     "calibrant train --model xgboost --horizon 20",
     "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
+    "calibrant train --table rows.parquet --label y --time t --label-end known",
     "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
 )
 @settings(*_SETTINGS)
 @no_gate_option
 @click.pass_context
 def command(ctx: click.Context, /, config_file: str | None, root: str, *, no_gate: bool, **given: Any) -> None:
-    """Train a model of market bars, calibrate it, and measure both on the last part in time.
+    """Train a model of market bars or your own table, calibrate it, and measure both on the last part in time.
 
     The rows are cut in time: to fit the model, to stop boosting, to fit the calibrator, to measure. Rows whose label
     reaches into a later part are in none. All goes into a new folder of --runs, which is there when the run has
     finished, or not at all.
 
-    Options win over the settings of --config. Without --data it uses the bars that come with calibrant[training].
+    A --table has a row for each prediction, with the time of it; its labels are of any kind. A column of the future is
+    a leak that no split can mend: name the --features.
+
+    Options win over the settings of --config. Without --data or --table it uses the bars that come with
+    calibrant[training].
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
@@ -110,6 +124,8 @@ def settings_of(ctx: click.Context, config_file: str | None, given: dict[str, An
     settings = {} if config_file is None else read_config(config_file)
     named = {name for name in given if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
     settings.update({name: value for name, value in given.items() if name in named or config_file is None})
+    if isinstance(settings.get("features"), str):
+        settings["features"] = split_list(settings["features"])
     return settings
 
 

@@ -11,6 +11,7 @@ from calibrant import persistence
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
+from calibrant.training.estimators import is_estimator_name
 from calibrant.training.labels import LABEL_KINDS, check_distances
 from calibrant.training.models import MODELS
 from calibrant.validation import check_choice, check_flag, check_fraction, check_integer
@@ -32,7 +33,8 @@ class TrainConfig:
     Attributes
     ----------
     model : str
-        Name of the model, one of `calibrant.training.models.MODELS`.
+        Name of the model, one of `calibrant.training.models.MODELS`, or module:Class of a classifier with the
+        interface of scikit-learn.
     horizon : int
         The most bars that a label takes.
     data : str
@@ -103,7 +105,9 @@ class TrainConfig:
     params: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.model not in [*MODELS, "sklearn"]:
+        if not isinstance(self.model, str):
+            raise InvalidTypeError(f"model={self.model!r:.80} is not a string. Pass a name, or module:Class.")
+        if self.model not in [*MODELS, "sklearn"] and not is_estimator_name(self.model):
             raise unknown_name("model", self.model, MODELS)
         for name, least in (("horizon", 1), ("n_threads", 1), ("embargo", 0), ("seed", 0)):
             check_integer(name, getattr(self, name), minimum=least, maximum=_LARGEST)

@@ -222,8 +222,10 @@ def targets(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any]) -> list[str]:
+def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any], *, is_market: bool = True) -> list[str]:
     """Return what is too good to be true, of the figures of the test part and of rows before it.
+
+    With `is_market` false, there is no skill that is too good.
 
     A row whose probabilities p are right has the expected Brier score 1 - sum(p^2), which is at least 1 - max(p):
     on average one minus the accuracy. What stays below it by more than chance was told the labels.
@@ -235,10 +237,10 @@ def leak_warnings(on_test: dict[str, Any], on_earlier: dict[str, Any]) -> list[s
             f"leak? The Brier score of the test part, {after['brier']['value']:.4f}, is below what its accuracy of "
             f"{after['accuracy']['value']:.4f} allows"
         )
-    if after["brier"]["skill"] > _TOO_GOOD:
+    if is_market and after["brier"]["skill"] > _TOO_GOOD:
         found.append(
             f"leak? The Brier score of the test part is {100.0 * after['brier']['skill']:.0f} % better than that of "
-            "class frequencies: of market bars, features that see the future would explain it"
+            "class frequencies: of a market, features that see the future would explain it"
         )
     gain, earlier = (part["differences"][f"log_loss_{AFTER}_minus_{NO_SKILL}"] for part in (on_test, on_earlier))
     chance = math.hypot(gain["standard_error"], earlier["standard_error"])

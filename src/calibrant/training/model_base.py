@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -39,6 +40,16 @@ class Model(ABC):
         self.n_threads = check_integer("n_threads", n_threads, minimum=1)
         self.params = params
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether features may be NaN."""
+        return True
+
+    @property
+    def takes_weight(self) -> bool:
+        """Whether training rows may have weights."""
+        return True
+
     def fit(
         self, X: FloatArray, codes: IntArray, *, sample_weight: FloatArray | None = None, stop: EvalSet | None = None
     ) -> Self:
@@ -60,9 +71,9 @@ class Model(ABC):
         """Write the fitted model into a folder, in its library's own format."""
         self._write(folder / self.file)
 
-    def read(self, folder: Path) -> Self:
-        """Take over the model that `save` wrote; nothing in the file can run."""
-        self.model_, self.n_rounds_ = self._read(folder / self.file)
+    def read(self, folder: Path, *, trusted: Sequence[str] = ()) -> Self:
+        """Take over the model that `save` wrote; nothing in the file can run but classes that are named as trusted."""
+        self.model_, self.n_rounds_ = self._read(folder / self.file, trusted)
         return self
 
     @classmethod
@@ -91,4 +102,4 @@ class Model(ABC):
     def _write(self, path: Path) -> None: ...
 
     @abstractmethod
-    def _read(self, path: Path) -> TrainedModel: ...
+    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel: ...

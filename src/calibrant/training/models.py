@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.errors import DocumentError, InvalidInputError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
+from calibrant.training.estimators import import_estimator, is_estimator_name
 from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
@@ -60,7 +63,7 @@ class XGBoostModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path)
 
-    def _read(self, path: Path) -> TrainedModel:
+    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
         model = self._library().Booster(model_file=path)
         return model, model.num_boosted_rounds()
 
@@ -110,7 +113,7 @@ class LightGBMModel(Model):
     def _write(self, path: Path) -> None:
         self.model_.save_model(path, num_iteration=self.n_rounds_)
 
-    def _read(self, path: Path) -> TrainedModel:
+    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
         model = self._library().Booster(model_file=path)
         return model, model.current_iteration()
 
@@ -155,7 +158,7 @@ class CatBoostModel(Model):
             self.model_.get_metadata()[name] = ""
         self.model_.save_model(str(path), format="cbm")
 
-    def _read(self, path: Path) -> TrainedModel:
+    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
         model = self._library().CatBoost()
         model.load_model(str(path), format="cbm")
         return model, int(model.tree_count_)
@@ -185,13 +188,34 @@ class SklearnModel(Model):
         super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
         self.estimator = estimator
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether features may be NaN, as the classifier says; of a pipeline, up to the step that fills them in."""
+        model = self._unfitted(can_stop=False)
+        for _, step in getattr(model, "steps", [("", model)]):
+            if type(step).__name__.endswith("Imputer"):
+                return True
+            if not _allows_nan(step):
+                return False
+        return True
+
+    @property
+    def takes_weight(self) -> bool:
+        """Whether training rows may have weights."""
+        from sklearn.utils.validation import has_fit_parameter
+
+        model = self._unfitted(can_stop=False)
+        steps = getattr(model, "steps", None)
+        return bool(has_fit_parameter(steps[-1][1] if steps else model, "sample_weight"))
+
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         from sklearn.utils.validation import has_fit_parameter
         from threadpoolctl import threadpool_limits
 
         model = self._unfitted(can_stop=stop is not None)
         steps = getattr(model, "steps", None)  # a pipeline takes weights by the name of its last step
-        more = {} if weight is None else {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": weight}
+        named = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
+        more = {} if weight is None or not self.takes_weight else {named: weight}
         watched = {}
         if stop and set(np.unique(stop[1])) <= set(np.unique(codes)) and has_fit_parameter(model, "X_val"):
             watched = {"X_val": stop[0], "y_val": stop[1]}
@@ -217,18 +241,27 @@ class SklearnModel(Model):
     def _write(self, path: Path) -> None:
         import skops.io
 
-        skops.io.dump(self.model_, path)
+        try:
+            skops.io.dump(self.model_, path)
+        except Exception as error:  # whatever an object of the caller's raises
+            raise InvalidInputError(
+                f"the fitted {type(self.model_).__name__} can't be saved by skops ({type(error).__name__}: "
+                f"{error!s:.200}). Keep in its attributes numbers, arrays and scikit-learn's classifiers only."
+            ) from error
 
-    def _read(self, path: Path) -> TrainedModel:
-        """Read a classifier made of types that skops trusts, and of trees with sound links."""
+    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:
+        """Read a classifier made of types that skops or the caller trusts, and of trees with sound links."""
         import skops.io
 
-        unknown = [kind for kind in skops.io.get_untrusted_types(file=path) if kind not in _TREES]
+        known = [*_TREES, *(name.replace(":", ".") for name in trusted)]
+        unknown = [kind for kind in skops.io.get_untrusted_types(file=path) if kind not in known]
         if unknown:
             raise DocumentError(
-                f"{path} holds objects of type {unknown[0]!r}, which calibrant doesn't load. Train the model again."
+                f"{path} holds objects of type {unknown[0]!r}, which calibrant doesn't load, as a class can run code. "
+                f"If it is your own: load_run(..., trusted=[{', '.join(map(repr, unknown[:5]))}]). Else train the "
+                "model again."
             )
-        model = skops.io.load(path, trusted=list(_TREES))
+        model = skops.io.load(path, trusted=known)
         check_trees(model, str(path))
         return model, _rounds(model)
 
@@ -245,6 +278,11 @@ class HistGradientBoostingModel(SklearnModel):
     """scikit-learn's histogram gradient boosting."""
 
     name: ClassVar[str] = "hist_gradient_boosting"
+
+    @property
+    def takes_missing(self) -> bool:
+        """Features may be NaN."""
+        return True
 
     def _unfitted(self, *, can_stop: bool) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier
@@ -266,6 +304,11 @@ class LogisticModel(SklearnModel):
 
     name: ClassVar[str] = "logistic"
 
+    @property
+    def takes_missing(self) -> bool:
+        """Features may not be NaN."""
+        return False
+
     def _unfitted(self, *, can_stop: bool) -> Any:  # noqa: ARG002
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
@@ -273,6 +316,15 @@ class LogisticModel(SklearnModel):
 
         params = {"C": 0.1, "max_iter": 1000, **self.params}
         return make_pipeline(StandardScaler(), LogisticRegression(**params))
+
+
+def _allows_nan(step: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    try:
+        return bool(get_tags(step).input_tags.allow_nan)
+    except AttributeError:  # a class that isn't one of scikit-learn's, or "passthrough", doesn't say
+        return step in (None, "passthrough")
 
 
 def check_trees(model: Any, where: str) -> None:
@@ -313,6 +365,8 @@ def make_model(
 ) -> Model:
     """Return an unfitted model: one of `MODELS` by its name, or of an unfitted classifier with `predict_proba`.
 
+    A classifier is given as it is, or as module:Class.
+
     `params` are settings of the library. It takes one thread by default, as boosting with more threads than there are
     free cores can be a hundred times slower.
     """
@@ -324,6 +378,13 @@ def make_model(
                 f"{quoted(list(MODELS))}."
             )
         return SklearnModel(n_classes, estimator=model, **given)
+    if is_estimator_name(model):
+        return make_model(import_estimator(model), n_classes, seed=seed, n_threads=n_threads, params=params)
+    if model == SklearnModel.name:
+        raise InvalidInputError(
+            "model='sklearn' doesn't say which classifier. Pass it from Python, or name its class, as in "
+            "sklearn.ensemble:RandomForestClassifier."
+        )
     if model not in MODELS:
         raise unknown_name("model", model, MODELS)
     MODELS[model].import_library()
@@ -335,6 +396,24 @@ def model_class(name: str) -> type[Model]:
     return MODELS.get(name, SklearnModel)
 
 
-def read_model(name: str, n_classes: int, folder: Path, *, n_threads: int = 1) -> Model:
-    """Return the fitted model that a model of this name saved in a folder."""
-    return model_class(name)(n_classes, n_threads=n_threads).read(folder)
+def read_model(name: str, n_classes: int, folder: Path, *, n_threads: int = 1, trusted: Sequence[str] = ()) -> Model:
+    """Return the fitted model that a model of this name saved in a folder, made of classes that may be loaded."""
+    return model_class(name)(n_classes, n_threads=n_threads).read(folder, trusted=trusted)
+
+
+def check_features(model: Model, X: FloatArray, names: Sequence[str], time: npt.NDArray[Any]) -> None:
+    """Refuse rows that miss a feature, where a model takes no missing values."""
+    missing = np.isnan(X)
+    if missing.any() and not model.takes_missing:
+        j = int(missing.any(axis=0).argmax())
+        takers = [name for name in MODELS if name != LogisticModel.name]
+        raise InvalidInputError(
+            f"feature {names[j]!r} is missing in {missing[:, j].sum():,} of {len(X):,} rows, first in that of "
+            f"{time[missing[:, j].argmax()]}, and {called(model)} takes no missing values. Fill them in, drop these "
+            f"rows, or use one of: {quoted(takers)}."
+        )
+
+
+def called(model: Model) -> str:
+    """Return what messages call a model: its name, or that of a classifier's class."""
+    return model.name if model.name in MODELS else type(getattr(model, "estimator", model)).__name__

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +35,7 @@ from calibrant.phrases import listed, quoted
 from calibrant.rows import Rows
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.dataset import Dataset
+from calibrant.training.estimators import short_name
 from calibrant.training.models import Model, model_class, read_model
 from calibrant.validation import ArrayLike, as_columns, match_columns
 
@@ -55,9 +56,12 @@ class Run:
     ----------
     path : Path
         Its folder; its name is the run's id.
+    trusted : tuple of str
+        Classes beside those of scikit-learn that its models may be made of, as module.Class.
     """
 
     path: Path
+    trusted: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -94,7 +98,8 @@ class Run:
         self.check("checkpoints/")
         n_classes, n_threads = len(self.found["classes"]), self.config.n_threads
         return {
-            name: read_model(name, n_classes, folder, n_threads=n_threads) for name, folder in self._folders().items()
+            name: read_model(name, n_classes, folder, n_threads=n_threads, trusted=self.trusted)
+            for name, folder in self._folders().items()
         }
 
     @cached_property
@@ -172,7 +177,7 @@ class Run:
         """Return the folder of each model's checkpoints: a run of several has one for each."""
         root = self.path / "checkpoints"
         names = self.found.get("models")
-        return {self.config.model: root} if names is None else {name: root / name for name in names}
+        return {short_name(self.config.model): root} if names is None else {name: root / name for name in names}
 
     def _only_name(self, attribute: str) -> str:
         names = list(self._folders())
@@ -229,12 +234,20 @@ def remove_dead(root: str | os.PathLike[str]) -> int:
     return n_removed
 
 
-def load_run(path: str | os.PathLike[str]) -> Run:
-    """Return the finished run of a folder, or refuse one that holds none."""
+def load_run(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Run:
+    """Return the finished run of a folder, or refuse one that holds none.
+
+    Parameters
+    ----------
+    path : path-like
+    trusted : sequence of str
+        Classes of your own that its model may be made of, as module.Class or module:Class. They are imported when
+        the model is read, which runs their module: name only what you would run.
+    """
     folder = Path(path)
     if _PARTIAL in folder.name or not (folder / _RUN).is_file():
         raise InvalidInputError(f"{os.fspath(path)} holds no finished run. See: calibrant runs list.")
-    return Run(folder)
+    return Run(folder, tuple(trusted))
 
 
 def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +38,8 @@ _LOG = logging.getLogger(LOGGER)
 _GAPS_SHOWN = 3
 #: Rows of a class that there are on average at least: below that, labels are numbers and no classes.
 _ROWS_PER_CLASS = 10
+#: What pandas calls the index of a frame in a file: the numbers of rows, and no feature.
+_INDEX = re.compile(r"__index_level_\d+__")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +163,7 @@ class BarSource:
 
     def _log(self) -> None:
         bars = self.bars
-        first, last = (str(when.astype("datetime64[m]")) for when in (bars.time.min(), bars.time.max()))
+        first, last = (_shown(when) for when in (bars.time.min(), bars.time.max()))
         symbols = ", ".join(bars.symbols[:10])
         _LOG.info("Bars: %s, %s of %s, %s to %s", bars.source, f"{bars.n_rows:,}", symbols, first, last)
         for gap in bars.gaps[:_GAPS_SHOWN]:
@@ -211,7 +214,7 @@ class TableSource:
         if of.features:
             return tuple(self._select(of.features))
         known = {of.label, of.time, of.label_end, of.symbol, of.price_return}
-        found = self._select([name for name in names if name not in known])
+        found = self._select([name for name in names if name not in known and not _INDEX.fullmatch(name)])
         if not found:
             raise InvalidInputError(f"{self.source} has no column beside {quoted(sorted(known - {''}))}. Add features.")
         return tuple(found)
@@ -236,7 +239,8 @@ class TableSource:
         gained = self._column(of.price_return) if of.price_return else None
         returns = None if gained is None else as_scores(gained, name=self._where(of.price_return)).values[order]
         weight = _uniqueness(time, end, symbol)
-        _LOG.info("Table: %s, %s rows, %s to %s", self.source, f"{n:,}", time.min(), time.max())
+        first, last = (_shown(when) for when in (time.min(), time.max()))
+        _LOG.info("Table: %s, %s rows, %s to %s", self.source, f"{n:,}", first, last)
         return Dataset(
             X=X[order],
             names=self.feature_names,
@@ -335,6 +339,10 @@ class TableSource:
             problem, fix = f"{X[row, j].item()!r} is not finite", "Leave it empty, or drop these rows first."
             raise InvalidInputError(at_first(infinite[:, j], self._where(names[j]), problem, fix))
         return np.ascontiguousarray(X)
+
+
+def _shown(when: Any) -> str:
+    return str(when.astype("datetime64[m]") if isinstance(when, np.datetime64) else when)
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ from calibrant.training.block_bootstrap import PairedMean, paired_means
 from calibrant.training.calibration import deployed
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
+from calibrant.training.estimators import short_name
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.models import make_model
 from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
@@ -100,6 +101,7 @@ class StackComparison:
 
     methods: tuple[StackedMethod, ...]
     #: Log loss with calibrated inputs less that with raw ones, on the same rows; below zero where calibration helps.
+    #: Those of which one is infinite are left out.
     differences: Mapping[str, PairedMean]
     #: Test rows, and the length of the blocks of their bootstrap.
     n_rows: int
@@ -199,7 +201,14 @@ def compare_stacks(
     n = labels.codes.size
     rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
     losses = {name: row_log_loss(r) for name, r in rows.items()}
-    skills = paired_means(losses, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
+    infinite = {name for name, loss in losses.items() if not np.isfinite(loss).all()}
+    finite = {name: loss for name, loss in losses.items() if name not in infinite}
+    beyond = PairedMean(float("inf"), float("nan"), float("nan"), float("nan"), level, n, block)
+    skills = dict.fromkeys(infinite, beyond)
+    if CLASS_FREQUENCIES in finite:
+        skills |= paired_means(finite, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
+    else:  # a class that no earlier row is of: no finite loss is better than none
+        skills |= {name: replace(beyond, value=float("-inf")) for name in finite}
     skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
     methods = []
     for name, each in rows.items():
@@ -209,7 +218,7 @@ def compare_stacks(
     differences = {
         name.removesuffix(", calibrated"): losses[name] - losses[name.replace(", calibrated", ", raw")]
         for name in losses
-        if name.endswith(", calibrated")
+        if name.endswith(", calibrated") and not infinite & {name, name.replace(", calibrated", ", raw")}
     }
     changed = paired_means(differences, block=block, level=level, rng=rng) if differences else {}
     return StackComparison(tuple(methods), changed, n, block)
@@ -282,7 +291,7 @@ def fit_stack(
     library, where there is one model. `variant` and `n_folds` are those of `out_of_fold_predictions`. The labels of the
     test part are read by nothing here.
     """
-    names = [model if isinstance(model, str) else type(model).__name__ for model in models]
+    names = [short_name(model) if isinstance(model, str) else type(model).__name__ for model in models]
     if not names or len(set(names)) < len(names):
         raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
     if config.params and len(names) > 1:

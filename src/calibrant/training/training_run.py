@@ -11,19 +11,23 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from calibrant.errors import InvalidInputError
 from calibrant.persistence import write_whole
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out
+from calibrant.training.estimators import setting_of, short_name
+from calibrant.training.feature_leaks import feature_warnings
 from calibrant.training.metrics_report import Forecasts
+from calibrant.training.models import SklearnModel, called, check_features, make_model
 from calibrant.training.out_of_fold import Variant
 from calibrant.training.run_folder import DEFAULT_ROOT, LOGGER, Run
 from calibrant.training.run_pictures import draw_run, write_page
@@ -36,7 +40,7 @@ from calibrant.training.trainer import Trained, overhead, train_model
 _LOG = logging.getLogger(LOGGER)
 #: What metrics.json says in place of what acting gave, where nothing can be staked.
 NO_STAKES = (
-    "nothing is staked: a table needs a column of returns (price_return), and labels -1, 0 and 1 for a fall, neither "
+    "a table needs a column of returns (price_return), and labels -1, 0 and 1 for a fall, neither "
     "and a rise, or two of them"
 )
 
@@ -114,14 +118,17 @@ def run_training(
     CalibrantError
         If the rows or settings can't be used.
     """
+    if model is not None and config.model == SklearnModel.name:
+        config = _with_class(config, model)
 
     def train(used: Source, data: Dataset) -> Outcome:
+        _check_model(config, config.model if model is None else model, data)
         parts = run_parts(config, used, data)
         return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
 
     # half Kelly, at the moves that end a label, where barriers end it
     rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-    return _run(config, config.model, "", train, rule, table if bars is None else bars, root, echo)
+    return _run(config, short_name(config.model), "", train, rule, table if bars is None else bars, root, echo)
 
 
 def run_stack(
@@ -162,12 +169,39 @@ def run_stack(
     """
 
     def train(used: Source, data: Dataset) -> Outcome:
+        for model in models:
+            _check_model(config, model, data)
         before, test = data.last(config.test, used.step * config.embargo)
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
-    of = f": {', '.join(models)}, variant {variant}"
+    of = f": {', '.join(map(short_name, models))}, variant {variant}"
     return _run(config, "oof", of, train, rule or StakeRule(), table if bars is None else bars, root, echo)
+
+
+def _check_model(config: TrainConfig, model: Any, data: Dataset) -> None:
+    """Refuse rows and settings that a model doesn't take, before it is trained."""
+    made = make_model(model, data.classes.size, **config.of_library())
+    check_features(made, data.X, data.names, data.time)
+    if config.class_weight == "balanced" and not made.takes_weight:
+        raise InvalidInputError(
+            f"class_weight='balanced', and fit of {called(made)} takes no sample_weight. Leave class_weight out."
+        )
+    if config.uniqueness and not made.takes_weight and bool((data.weight != data.weight[0]).any()):
+        _LOG.warning("Weights: fit of %s takes no sample_weight, so all rows count alike", called(made))
+
+
+def _with_class(config: TrainConfig, model: Any) -> TrainConfig:
+    """Return settings that name the class of a classifier and its parameters, as far as a file can hold them.
+
+    So the run's config.toml trains it again. Other classifiers can only be passed from Python again.
+    """
+    found = setting_of(model)
+    if found is None:
+        _LOG.warning("Settings: %s can't be named in config.toml, so that trains no model again", type(model).__name__)
+        return config
+    name, params = found
+    return replace(config, model=name, params={**params, **config.params})
 
 
 def _run(
@@ -235,14 +269,14 @@ def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: 
         decision=trained.calibration.as_dict(),
         sections={
             "validation": {**calibrated_by, **on_validation},
-            "model": {"name": config.model, "rounds": trained.model.n_rounds_, "seed": config.seed},
+            "model": {"name": short_name(config.model), "rounds": trained.model.n_rounds_, "seed": config.seed},
             "split": {**_sizes(parts), "purged": parts.n_purged},
         },
         tables=(validation.table(trained.earlier.columns()), test.table(trained.test.columns())),
-        title=config.model,
+        title=short_name(config.model),
         overhead=overhead(trained.cpu_s),
         cpu_s=trained.cpu_s,
-        metadata={"model": config.model},
+        metadata={"model": short_name(config.model)},
     )
 
 
@@ -303,6 +337,8 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
     """
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
+    warnings = metrics_report.leak_warnings(on_test, on_earlier, is_market=test.label_return is not None)
+    warnings += feature_warnings(test) if config.table else []
     acting: dict[str, Any] = {"left_out": NO_STAKES}
     if test.has_stakes:
         acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
@@ -321,7 +357,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
         "test": on_test,
         **outcome.sections,
         "acting": acting,
-        "warnings": metrics_report.leak_warnings(on_test, on_earlier),
+        "warnings": warnings,
         **outcome.closing,
     }
     found: dict[str, Any] = plain(document)
