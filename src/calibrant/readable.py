@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from calibrant.errors import InvalidInputError, MissingPackageError, unknown_name
@@ -228,7 +229,7 @@ def _uniform(values: Sequence[Any]) -> list[Any]:
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 and kinds <= {int, float}:
         return [None if value is None else float(value) for value in values]
-    if len(kinds) <= 1 and kinds <= {bool, int, float, str}:
+    if len(kinds) <= 1 and kinds <= {bool, int, float, str, datetime}:
         return list(values)
     return [None if value is None else str(value) for value in values]
 

@@ -1,6 +1,7 @@
 """What the pipeline offers by name; each is loaded when it is first used."""
 
 from calibrant.training.bars import as_bars as as_bars, read_bars as read_bars
+from calibrant.training.bundle import Bundle as Bundle, Member as Member, Prediction as Prediction
 from calibrant.training.config import TrainConfig as TrainConfig, read_config as read_config
 from calibrant.training.mlflow_export import export_to_mlflow as export_to_mlflow
 from calibrant.training.out_of_fold import out_of_fold_predictions as out_of_fold_predictions

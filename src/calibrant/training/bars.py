@@ -33,8 +33,10 @@ _ALIASES = {
     "adj_close": ("adj_close", "adj close", "adjusted_close", "adjclose"),
     **{name: (name,) for name in PRICES},
 }
-#: A step this many times the usual one is a gap; a weekend of daily bars is three.
-_GAP = 5
+#: A step this many times the usual one is a gap, unless the market is closed at that time of the week: unless the same
+#: stretch of the week before or after has at most so many bars, as clocks that change move one in or out.
+_GAP, _MOVED = 5, 1
+_WEEK = np.timedelta64(7, "D")
 #: The package that holds the default bars.
 _PACKAGE = "bokeh_sampledata"
 
@@ -69,7 +71,7 @@ class Bars:
     volume : ndarray of shape (n,) or None
         None where the data have none.
     gaps : tuple of Gap
-        Steps of more than five times the usual one.
+        Steps of more than five times the usual one, but nights and weekends that have no bars in other weeks either.
     source : str
         Where the bars come from.
     """
@@ -267,5 +269,16 @@ def _gaps(time: TimeArray, starts: IntArray, symbols: tuple[str, ...]) -> tuple[
         own = time[first:last]
         step = np.diff(own).astype(np.int64)
         if step.size:
-            found += [Gap(symbol, own[at], own[at + 1]) for at in np.flatnonzero(step > _GAP * np.median(step))]
+            far = np.flatnonzero(step > _GAP * np.median(step))
+            found += [Gap(symbol, own[at], own[at + 1]) for at in far[~_is_closed(own, far)]]
     return tuple(found)
+
+
+def _is_closed(time: TimeArray, steps: IntArray) -> BoolArray:
+    """Return whether the time between a bar and the next is one at which weeks have no bars: nights and weekends."""
+    closed = np.zeros(steps.size, dtype=bool)
+    for shift in (-_WEEK, _WEEK):
+        after, before = time[steps] + shift, time[steps + 1] + shift
+        n_inside = np.searchsorted(time, before) - np.searchsorted(time, after, side="right")
+        closed |= (n_inside <= _MOVED) & (after >= time[0]) & (before <= time[-1])
+    return closed

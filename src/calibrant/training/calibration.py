@@ -142,14 +142,17 @@ def _change(before: FloatArray, after: FloatArray, rows: Rows) -> tuple[float, f
 
 
 def temperature_of_one(rows: Rows) -> TemperatureCalibrator:
-    """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm."""
+    """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm.
+
+    It says that it was fitted to no row.
+    """
     made = TemperatureCalibrator()
     if rows.n_classes == 2:
         made.map_ = BetaMap(1.0, 1.0, 0.0, clip_as_given(rows.scores[:, 1], rows.total_weight))
     else:
         clip = clip_as_given(rows.scores, rows.total_weight)
         made.map_ = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
-    made.classes_, made.n_rows_, made.score_names_ = rows.classes, rows.n_rows, None
+    made.classes_, made.n_rows_, made.score_names_ = rows.classes, 0, None
     return made
 
 

@@ -18,6 +18,9 @@ from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, E
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
+#: Rows that a classifier of scikit-learn is given at once, always as many: a product of matrices rounds by their
+#: number, and tomorrow's one row has to become what it becomes among thousands.
+_ROWS_AT_ONCE = 256
 
 
 class XGBoostModel(Model):
@@ -232,10 +235,13 @@ class SklearnModel(Model):
     def _predict(self, X: FloatArray) -> FloatArray:
         from threadpoolctl import threadpool_limits
 
+        out = np.zeros((len(X), self.n_classes))  # a class without training rows gets 0
         with threadpool_limits(limits=self.n_threads):
-            found = np.asarray(self.model_.predict_proba(X), dtype=np.float64)
-        out = np.zeros((len(found), self.n_classes))  # a class without training rows gets 0
-        out[:, self.model_.classes_] = found
+            for start in range(0, len(X), _ROWS_AT_ONCE):
+                rows = X[start : start + _ROWS_AT_ONCE]
+                filled = np.concatenate((rows, np.repeat(rows[-1:], _ROWS_AT_ONCE - len(rows), axis=0)))
+                found = np.asarray(self.model_.predict_proba(filled), dtype=np.float64)
+                out[start : start + len(rows), self.model_.classes_] = found[: len(rows)]
         return out
 
     def _write(self, path: Path) -> None:

@@ -27,17 +27,17 @@ import numpy as np
 
 from calibrant import persistence
 from calibrant._version import __version__
-from calibrant.errors import ColumnOrderError, DocumentError, InvalidInputError, ShapeError, unknown_name
+from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.files import whole_file
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
-from calibrant.phrases import listed, quoted
-from calibrant.rows import Rows
+from calibrant.phrases import listed
+from calibrant.training.bundle import Bundle, Member, Prediction
 from calibrant.training.config import FOUND, TrainConfig, read_config
 from calibrant.training.dataset import Dataset
 from calibrant.training.estimators import short_name
 from calibrant.training.models import Model, model_class, read_model
-from calibrant.validation import ArrayLike, as_columns, match_columns
+from calibrant.validation import ArrayLike
 
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
@@ -118,33 +118,31 @@ class Run:
         """What turns the output of the model of a run of one into calibrated probabilities."""
         return self.calibrators[self._only_name("calibrators")]
 
+    @cached_property
+    def bundle(self) -> Bundle:
+        """All that turns features or bars into the probabilities that the run is judged by, as one object."""
+        self.check("config.toml")
+        self.check("metrics.json")
+        members, calibration = self.metrics.get("members", {}), self.metrics["calibration"]
+        decisions = {name: members[name]["calibration"] if members else calibration for name in self.models}
+        return Bundle(
+            self.run_id,
+            self.config,
+            tuple(self.found["features"]),
+            np.array(self.found["classes"]),
+            tuple(
+                Member(name, model, self.calibrators[name], decisions[name]["decision"])
+                for name, model in self.models.items()
+            ),
+        )
+
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
-        """Return the probability of each class.
+        """Return the probability of each class of rows of features, as `Bundle.predict_proba` does."""
+        return self.bundle.predict_proba(X, calibrated=calibrated, model=model)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            The features: columns with names in any order, else in the order of ``found["features"]``.
-        calibrated : bool
-            Whether to calibrate what the model says.
-        model : str, optional
-            One of the models; by default the plain average of all of them, which is what a run of several is judged by.
-
-        Raises
-        ------
-        ColumnOrderError
-            If named columns are missing, or there are others.
-        CalibrantError
-            If the features can't be used, there is no such model, or a file of the run is broken.
-        """
-        values = self._features(X)
-        if model is not None and model not in self.models:
-            raise unknown_name(f"model in {self.run_id}:", model, self.models)
-        found = []
-        for name in self.models if model is None else [model]:
-            raw = self.models[name].predict_proba(values)
-            found.append(self.calibrators[name].apply(Rows(raw)) if calibrated else raw)
-        return found[0] if len(found) == 1 else np.mean(found, axis=0)
+    def predict(self, data: Any, *, raw: bool = False, last: bool = False) -> Prediction:
+        """Return the probabilities of bars or rows of a table with their times and symbols, as `Bundle.predict` does."""
+        return self.bundle.predict(data, raw=raw, last=last)
 
     def check(self, prefix: str = "") -> None:
         """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
@@ -153,25 +151,6 @@ class Run:
                 file = self.path / name
                 if not file.is_file() or _sha256(file) != expected:
                     raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
-
-    def _features(self, X: ArrayLike) -> FloatArray:
-        """Check features, and put columns with names into the order of the training."""
-        known, checked = self.found["features"], as_columns(X, name="X")
-        columns = checked.container.columns
-        if columns is not None:
-            missing, extra = [n for n in known if n not in columns], [n for n in columns if n not in known]
-            if missing or extra:
-                faults = [f"lacks {quoted(missing)}"] * bool(missing) + [f"has {quoted(extra)} besides"] * bool(extra)
-                raise ColumnOrderError(
-                    f"X {' and '.join(faults)}. The features of {self.run_id} are {listed(known)}: pass columns of "
-                    "these names, in any order."
-                )
-            checked = checked.ordered(match_columns(columns, known, name="X", fitted=self.run_id))
-        if checked.n_columns != len(known):
-            raise ShapeError(
-                f"X has shape {checked.values.shape}, and this model has {len(known)} features. Pass them all."
-            )
-        return checked.values
 
     def _folders(self) -> dict[str, Path]:
         """Return the folder of each model's checkpoints: a run of several has one for each."""

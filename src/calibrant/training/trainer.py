@@ -45,11 +45,12 @@ class Trained:
     cpu_s: dict[str, float]
 
     def save(self, folder: Path, metadata: dict[str, Any]) -> None:
-        """Write the model and its calibrator into a new folder."""
+        """Write the model and its calibrator, with what was decided about it, into a new folder."""
         folder.mkdir(parents=True)
         self.model.save(folder)
+        said = {"decision": self.calibration.describe(), **metadata}
         for suffix in ("json", "pkl"):
-            persistence.save(self.calibrator, folder / f"calibrator.{suffix}", metadata=metadata)
+            persistence.save(self.calibrator, folder / f"calibrator.{suffix}", metadata=said)
 
 
 def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
