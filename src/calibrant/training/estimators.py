@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from calibrant.errors import InvalidInputError, did_you_mean
@@ -74,7 +74,7 @@ def setting_of(estimator: Any) -> tuple[str, dict[str, Any]] | None:
 
 def _import(module_name: str, name: str) -> Any:
     try:
-        return import_module(module_name)
+        return resolve_name(f"{module_name}:")
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise InvalidInputError(
@@ -84,7 +84,7 @@ def _import(module_name: str, name: str) -> Any:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        return import_module(module_name)
+        return resolve_name(f"{module_name}:")
     except ModuleNotFoundError as error:
         raise InvalidInputError(
             f"model={name!r}: {error}. Name an installed module, or one in the working directory, as in "
