@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from calibrant.cli.common import echo, new_command, table
+from calibrant.cli.option_texts import split_list, split_names
 from calibrant.cli.train import (
     TABLE_SETTINGS,
     gate_lines,
@@ -18,6 +21,7 @@ from calibrant.cli.train import (
     settings,
     settings_of,
 )
+from calibrant.errors import InvalidInputError
 from calibrant.phrases import bracketed, figure
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
@@ -28,6 +32,7 @@ from calibrant.validation import check_choice
     "calibrant oof --models xgboost,lightgbm,catboost --horizon 20",
     "calibrant oof --models xgboost,logistic --horizon 20 --data bars.parquet --folds 4",
     "calibrant oof --models xgboost --variant specified --calibrator specified",
+    "calibrant oof --predictions oof.parquet --label y --time t --label-end known --score p_a,p_b",
     "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
 )
 @click.option(
@@ -38,6 +43,15 @@ from calibrant.validation import check_choice
     data="Bars, as for calibrant train.  [default: five stocks]",
     calibrate="always, if_better or auto, as for calibrant train.",
 )
+@click.option("--predictions", metavar="FILE", help="Calibrate these, which exist, in place of training models.")
+@click.option(
+    "--score",
+    multiple=True,
+    metavar="COLUMNS",
+    help="Of --predictions: a model's column per class, p_a,p_b, or that of the larger of two labels. May be "
+    "repeated.  [default: raw_CLASS, raw_MODEL_CLASS as in a run's oof.parquet, or p]",
+)
+@click.option("--members", metavar="NAMES", help="Of --predictions: names of the models.")
 @click.option(
     "--variant",
     default="nested",
@@ -56,6 +70,9 @@ def command(
     /,
     models: str,
     config_file: str | None,
+    predictions: str | None,
+    score: tuple[str, ...],
+    members: str | None,
     variant: str,
     n_folds: int,
     cost: float,
@@ -70,24 +87,63 @@ def command(
     plain average and a meta-learner are then compared on the last part, with raw and with calibrated inputs; stakes
     and thresholds are chosen before it and judged on it. All goes into a new folder of --runs.
 
+    With --predictions no model is trained: each row before the last part is calibrated by fits to other blocks in
+    time, purged, and all else is the same. That they are out of fold is for who made them to see to.
+
     Options win over the settings of --config, whose model is not used: --models names all of them.
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
-    from calibrant.training import StakeRule, is_estimator_name, run_stack
+    from calibrant.training import StakeRule, is_estimator_name, run_predictions, run_stack
+
+    settings = settings_of(ctx, config_file, given)
+    if predictions is not None or settings.get("score"):
+        chosen = with_scores(settings, predictions, score, split_list(members or ""))
+        config = TrainConfig(**_without_models(ctx, chosen))
+        echo(closing_text(run_predictions(config, rule=StakeRule(cost=cost), root=root, echo=True)))
+        return
+    if score or members:
+        raise InvalidInputError("--score and --members are of --predictions. Name the file.")
 
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
     for name in names:
         if not is_estimator_name(name):
             check_choice("--models", name, list(MODELS))
-    settings = {**settings_of(ctx, config_file, given), "model": names[0] if names else ""}
-    config = TrainConfig(**settings)
+    config = TrainConfig(**{**settings, "model": names[0] if names else ""})
     up, down = (1.0, 1.0) if config.table else (config.profit, config.stop)
     rule = StakeRule(up=up, down=down, cost=cost)
     run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
     echo(closing_text(run))
     ctx.exit(0 if no_gate else gates_code(run))
+
+
+def with_scores(
+    settings: dict[str, Any], file: str | None, score: Sequence[str], members: Sequence[str]
+) -> dict[str, Any]:
+    """Return settings that name the file of predictions, and the columns of each model in it."""
+    from calibrant.tables import open_rows
+    from calibrant.training import find_scores
+
+    found = dict(settings)
+    if file is not None:
+        if settings.get("table"):
+            raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
+        found["table"] = file
+    if file is not None or score or members:
+        source = open_rows(found["table"])
+        columns = [split_names([text], source.names) for text in score]
+        found["score"] = find_scores(source, found["label"], score=columns, members=members)
+    return found
+
+
+def _without_models(ctx: click.Context, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings without those of models; refuse options of models that were given."""
+    for option in ("models", "variant", "n_folds", "class_weight", "features", "n_threads"):
+        if ctx.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            name = {"n_folds": "folds", "n_threads": "threads"}.get(option, option.replace("_", "-"))
+            raise InvalidInputError(f"--{name} is for models that are trained, and --predictions exist. Leave it out.")
+    return {name: value for name, value in settings.items() if name not in ("class_weight", "features", "n_threads")}
 
 
 def closing_text(run: Run) -> str:

@@ -81,11 +81,12 @@ def show_command(run: str, root: str, as_json: bool) -> None:
         if as_json:
             write_json({"run": found.run_id, "config": found.config.to_dict(), "found": found.found, **found.metrics})
             return
-        config = found.config.to_dict().items()
-        settings = ", ".join(f"{name} {value}" for name, value in config if value not in ("", {}))
+        config = found.config.used().items()
+        settings = ", ".join(f"{name} {_shown(value)}" for name, value in config if value not in ("", {}, ()))
         share = found.record["overhead"]["share_of_model_fit"]
         echo(f"{found.run_id}: {settings}\n")
-        echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
+        if share is not None:
+            echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
         echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 
@@ -128,6 +129,13 @@ def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> N
     found = find_run(run, root)
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
     echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
+
+
+def _shown(value: object) -> str:
+    """Return a setting in words: of several columns or models, their names."""
+    if isinstance(value, dict) and all(isinstance(entry, tuple) for entry in value.values()):
+        value = tuple(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 @contextmanager

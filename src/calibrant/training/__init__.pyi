@@ -15,12 +15,17 @@ from calibrant.training.sizing import (
 from calibrant.training.sources import open_source as open_source
 from calibrant.training.stacking import fit_meta_learner as fit_meta_learner
 from calibrant.training.thresholds import choose_threshold as choose_threshold, threshold_table as threshold_table
-from calibrant.training.training_run import run_stack as run_stack, run_training as run_training
+from calibrant.training.training_run import (
+    run_predictions as run_predictions,
+    run_stack as run_stack,
+    run_training as run_training,
+)
 
 # For other folders of calibrant; no part of the public API.
 # isort: split
 from calibrant.training.calibration import SPECIFIED as SPECIFIED
 from calibrant.training.estimators import is_estimator_name as is_estimator_name
+from calibrant.training.given_predictions import find_scores as find_scores
 from calibrant.training.labels import LABEL_KINDS as LABEL_KINDS
 from calibrant.training.metrics_report import (
     AFTER as AFTER,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -21,7 +22,11 @@ ClassWeight = Literal["none", "balanced"]
 FOUND = "found"
 #: Settings that are of one kind of rows: of bars, or of a table.
 OF_BARS = ("data", "horizon", "profit", "stop", "band")
-OF_TABLES = ("table", "time", "label_end", "features", "symbol", "price_return")
+OF_TABLES = ("table", "time", "label_end", "features", "score", "symbol", "price_return")
+#: Settings that are of the models that a run trains.
+OF_MODELS = ("model", "features", "class_weight", "uniqueness", "validation", "stop_share", "n_threads", "params")
+#: Names that files and folders can have.
+FILE_NAME = re.compile(r"[\w-][\w.-]*")
 #: What the libraries of the models hold in 32 bits.
 _LARGEST = 2**31 - 1
 
@@ -47,6 +52,8 @@ class TrainConfig:
         Columns of a table: when a row is predicted, and when its label is known; without the latter, at once.
     features : tuple of str
         Columns of a table that a model is told; all other columns by default, which must then be numbers.
+    score : dict of tuple of str
+        Of a table that holds predictions, in place of features: the columns of each model, by its name.
     symbol, price_return : str
         Columns of a table that it may have: what a row is of, and the simple return from its time to its label's end.
     profit, stop, band : float
@@ -87,6 +94,7 @@ class TrainConfig:
     time: str = ""
     label_end: str = ""
     features: tuple[str, ...] = ()
+    score: dict[str, tuple[str, ...]] = field(default_factory=dict)
     symbol: str = ""
     price_return: str = ""
     profit: float = 0.75
@@ -139,10 +147,11 @@ class TrainConfig:
         if not isinstance(features, (list, tuple)) or not all(isinstance(name, str) for name in features):
             raise InvalidTypeError(f"features={features!r:.80} is no list of names. Name columns of the table.")
         object.__setattr__(self, "features", tuple(features))
+        object.__setattr__(self, "score", _checked_score(self.score))
         usual = {entry.name: entry.default for entry in fields(self) if entry.default is not MISSING}
         if not self.table:
             for name in OF_TABLES[1:]:
-                if getattr(self, name) != usual[name]:
+                if getattr(self, name) != usual.get(name, {}):
                     raise InvalidInputError(
                         f"{name}={getattr(self, name)!r:.80} is of a table, and none is named. Name it: table."
                     )
@@ -158,10 +167,16 @@ class TrainConfig:
             raise InvalidInputError(
                 f"table={self.table!r} needs the names of two of its columns: label, and time, when a row is predicted."
             )
+        if self.score and self.features:
+            raise InvalidInputError(
+                f"features={self.features!r:.80} go with no score, the columns of predictions. Leave one out."
+            )
 
     def rows_name(self) -> str:
         """Return what rows are called in the names of runs: by the horizon, or by the table."""
-        return f"h{self.horizon}" if not self.table else "table"
+        if self.table:
+            return "predictions" if self.score else "table"
+        return f"h{self.horizon}"
 
     def describe_rows(self) -> str:
         """Return what the labels are, in words."""
@@ -175,17 +190,36 @@ class TrainConfig:
         """Return the settings by name."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
+    def used(self) -> dict[str, Any]:
+        """Return the settings that count for rows of this kind, by name."""
+        unused = [*OF_BARS, *(OF_MODELS if self.score else ("score",))] if self.table else OF_TABLES
+        return {name: value for name, value in self.to_dict().items() if name not in unused}
+
     def to_toml(self, found: dict[str, Any] | None = None) -> str:
         """Return the settings as TOML, and beside them what a run found, in a table that is not read back."""
-        unused = OF_BARS if self.table else OF_TABLES
-        settings = {name: value for name, value in self.to_dict().items() if name not in unused}
-        params = settings.pop("params")
+        settings = self.used()
+        params = settings.pop("params", {})
         parts = [_lines(settings)]
         if params:
             parts.append("[params]\n" + _lines(params))
         if found:
             parts.append(f"[{FOUND}]\n" + _lines(found))
         return "\n".join(parts)
+
+
+def _checked_score(score: Any) -> dict[str, tuple[str, ...]]:
+    """Check the columns of models by name: names that a folder can have, each with a list of columns."""
+    if not isinstance(score, dict) or not all(
+        isinstance(columns, (list, tuple)) and columns and all(isinstance(column, str) for column in columns)
+        for columns in score.values()
+    ):
+        raise InvalidTypeError(
+            f"score={score!r:.80} is no table of columns by model. Pass one, such as {{'model': ['p_a', 'p_b']}}."
+        )
+    for name in score:
+        if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
+            raise InvalidInputError(f"score names a model {name!r:.80}. Use letters, digits, '_', '-' and '.' only.")
+    return {name: tuple(columns) for name, columns in score.items()}
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -167,12 +167,15 @@ def calibration_figures(found: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def overhead_verdict(share: float) -> dict[str, Any]:
-    """Return whether calibration kept within its share of the training time: no seconds, which never repeat."""
+def overhead_verdict(share: float | None) -> dict[str, Any]:
+    """Return whether calibration kept within its share of the training time: no seconds, which never repeat.
+
+    Where no model was trained, there is no share, and it is within no limit.
+    """
     return {
         "of": "processor time of calibration, over that of the model's fit",
         "limit": OVERHEAD_LIMIT,
-        "within_limit": bool(share < OVERHEAD_LIMIT),
+        "within_limit": None if share is None else bool(share < OVERHEAD_LIMIT),
         "share_measured_in": "run.json",
     }
 

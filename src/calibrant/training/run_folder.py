@@ -278,13 +278,13 @@ def logged_to(path: Path, *, echo: bool) -> Iterator[None]:
             handler.close()
 
 
-def provenance(rows: dict[str, Any], data: Dataset, model: str) -> dict[str, Any]:
+def provenance(rows: dict[str, Any], data: Dataset, model: str | None) -> dict[str, Any]:
     """Return what config.toml says of a run beside its settings; `rows` is what their source says of them."""
     return {
         "calibrant": __version__,
         "python": platform.python_version(),
         "numpy": version("numpy"),
-        **_first_installed(model_class(model).packages),
+        **({} if model is None else _first_installed(model_class(model).packages)),
         "git_commit": git_commit(),
         **rows,
         "features": list(data.names),

@@ -202,8 +202,13 @@ class TableSource:
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
-        """The columns that are told to a model: those that the settings name, or all others than theirs."""
+        """The columns that are told to a model: those that the settings name, or all others than theirs.
+
+        Of a table of predictions these are the columns of all models.
+        """
         of, names = self.config, self.rows.names
+        if of.score:
+            return tuple(self._select([name for columns in of.score.values() for name in columns]))
         later = {"label": of.label, "label_end": of.label_end, "price_return": of.price_return}
         for kind, column in later.items():
             if column and column in of.features:

@@ -318,10 +318,18 @@ def fit_stack(
             Forecasts.beside_rates(raw, calibrator.apply(Rows(raw)), before),
             {"train": found.train_s, "calibrate": found.calibrate_s},
         )
+    return stack_members(members, found.fold, found.n_models, before, test)
+
+
+def stack_members(members: dict[str, Trained], fold: IntArray, n_models: int, before: Dataset, test: Dataset) -> Stack:
+    """Stack models that were fitted, or whose predictions are given: the labels of the test part are read by nothing.
+
+    `fold` is the fold of each row before it, and `n_models` how many models each member's predictions took.
+    """
     fit, later = (
         {kind: {name: getattr(one, part).named()[kind] for name, one in members.items()} for kind in (BEFORE, AFTER)}
         for part in ("earlier", "test")
     )
     predictions = stack_predictions(fit, later, before.labels, sample_weight=before.weight)
     learner = fit_meta_learner(list(fit[AFTER].values()), before.y, sample_weight=before.weight, classes=before.classes)
-    return Stack(members, found.fold, found.n_models, predictions, learner, before, test)
+    return Stack(members, fold, n_models, predictions, learner, before, test)

@@ -26,6 +26,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out
 from calibrant.training.estimators import setting_of, short_name
 from calibrant.training.feature_leaks import feature_warnings
+from calibrant.training.given_predictions import N_FOLDS, stack_given
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import SklearnModel, called, check_features, make_model
 from calibrant.training.out_of_fold import Variant
@@ -66,9 +67,9 @@ class Outcome:
     tables: tuple[dict[str, Any], dict[str, Any]]
     #: The start of the title of the report.
     title: str
-    #: Seconds of processor time by step, and those of calibration as a share of those of fitting models.
+    #: Seconds of processor time by step, and those of calibration as a share of those of fitting models, if any.
     cpu_s: dict[str, float]
-    overhead: float
+    overhead: float | None
     #: What calibrators are saved with.
     metadata: dict[str, Any]
     #: What config.toml says beside where the run comes from, and other documents below checkpoints/, by file name.
@@ -179,6 +180,46 @@ def run_stack(
     return _run(config, "oof", of, train, rule or StakeRule(), table if bars is None else bars, root, echo)
 
 
+def run_predictions(
+    config: TrainConfig,
+    *,
+    table: Any = None,
+    rule: StakeRule | None = None,
+    root: str | os.PathLike[str] = DEFAULT_ROOT,
+    echo: bool = False,
+) -> Run:
+    """Calibrate predictions that exist, stack them, judge, and write the folder of the run.
+
+    Parameters
+    ----------
+    config : TrainConfig
+        ``table`` is the file, and ``score`` names the columns of each model's out-of-fold probabilities.
+    table : frame, or whatever `calibrant.tables.open_rows` takes, optional
+        Instead of the file, whose name is then a name only.
+    rule, root, echo
+        As for `run_stack`.
+
+    Returns
+    -------
+    Run
+        The finished run. A run that ends early leaves none.
+
+    Raises
+    ------
+    CalibrantError
+        If the rows or settings can't be used.
+    """
+    if not config.score:
+        raise InvalidInputError("score names no columns of predictions. Name those of each model.")
+
+    def train(used: Source, data: Dataset) -> Outcome:
+        before, test = data.last(config.test, used.step * config.embargo)
+        return outcome_of_several(config, stack_given(config, before, test), variant="given", n_folds=N_FOLDS)
+
+    of = f": predictions of {', '.join(config.score)}"
+    return _run(config, "oof", of, train, rule or StakeRule(), table, root, echo)
+
+
 def _check_model(config: TrainConfig, model: Any, data: Dataset) -> None:
     """Refuse rows and settings that a model doesn't take, before it is trained."""
     made = make_model(model, data.classes.size, **config.of_library())
@@ -221,12 +262,14 @@ def _run(
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
             block = metrics["calibration"]
             verdict = {key: block["overhead"][key] for key in ("limit", "within_limit")}
-            record["overhead"] = {"share_of_model_fit": round(outcome.overhead, 6), **verdict}
+            share = None if outcome.overhead is None else round(outcome.overhead, 6)
+            record["overhead"] = {"share_of_model_fit": share, **verdict}
             shown = [block[key] for key in ("brier_before", "brier_after", "ece_before", "ece_after")]
             _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *shown)
             for warning in metrics["warnings"]:
                 _LOG.warning("%s", warning)
-            _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
+            if outcome.overhead is not None:
+                _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
         record["wall_s"] = round(time.perf_counter() - began, 3)
     return run_folder.load_run(Path(root) / record["run_id"])
 
@@ -280,7 +323,7 @@ def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: 
     )
 
 
-def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n_folds: int) -> Outcome:
+def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: str, n_folds: int) -> Outcome:
     """Return what a run of several models, judged by their plain average, has trained."""
     before, test, members, names = stack.before, stack.test, stack.members, list(stack.members)
     earlier, later = stack.forecasts()
@@ -321,7 +364,7 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: Variant, n
         },
         tables=(before.table(earlier_columns, fold=stack.fold), test.table(later_columns)),
         title=f"Average of {', '.join(names)}",
-        overhead=seconds["calibrate"] / max(seconds["train"], 1e-9),
+        overhead=seconds["calibrate"] / max(seconds["train"], 1e-9) if stack.n_models else None,
         cpu_s={f"{name}_{step}": one.cpu_s[step] for step in seconds for name, one in members.items()},
         metadata={"models": names},
         found={"command": "oof", "models": names, "variant": variant, "n_folds": n_folds},
@@ -338,7 +381,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
     warnings = metrics_report.leak_warnings(on_test, on_earlier, is_market=test.label_return is not None)
-    warnings += feature_warnings(test) if config.table else []
+    warnings += feature_warnings(test) if config.table and not config.score else []
     acting: dict[str, Any] = {"left_out": NO_STAKES}
     if test.has_stakes:
         acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
@@ -368,7 +411,7 @@ def _write(
     folder: Path, config: TrainConfig, source: Source, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
 ) -> None:
     """Write all files of the run but the log and the record."""
-    found = run_folder.provenance(source.provenance(), data, config.model) | outcome.found
+    found = run_folder.provenance(source.provenance(), data, None if config.score else config.model) | outcome.found
     write_whole(folder / "config.toml", config.to_toml(found).encode())
     run_folder.write_json(folder / "metrics.json", metrics)
     labels = {"label": config.label} if config.table else {"horizon": config.horizon}
