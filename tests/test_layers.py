@@ -38,7 +38,7 @@ LAYERS = (
     ("monitor",),
     ("training",),
     ("cli",),
-    ("__init__", "__main__"),
+    ("__init__", "__main__", "runtime"),
 )
 #: Slow to import, or not everybody's: each is imported by the function that needs it.
 HEAVY = (

@@ -1,6 +1,10 @@
 """The compiled loops by name: the one place where these are written."""
 
-from calibrant.kernels._jit import compile_at_once as compile_at_once, kept_loops as kept_loops
+from calibrant.kernels._jit import (
+    can_compile as can_compile,
+    compile_at_once as compile_at_once,
+    kept_loops as kept_loops,
+)
 from calibrant.kernels.binning import (
     count_fine_bins as count_fine_bins,
     rows_in_bins as rows_in_bins,

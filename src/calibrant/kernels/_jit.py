@@ -2,12 +2,15 @@
 
 To import numba and compile a first loop takes about as long as Python takes to run half a million steps of a loop.
 Loops marked `@interpreted` run in Python until their steps together come to a fifth of that, as many programs need no
-more; both give the same bits, as these loops only add, multiply, divide and compare.
+more; both give the same bits, as these loops only add, multiply, divide and compare. Where numba isn't installed all
+loops run in Python: what applies a map has a way by NumPy then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from itertools import chain
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -55,12 +58,16 @@ class Loop(Generic[P, R]):
                 if n_steps * self.n_interpreted <= _steps_left[0]:
                     _steps_left[0] -= n_steps
                     return self.interpret(*args)
-            self._machine = self.compile()
+            self._machine = self.compile() if can_compile() else self._as_python()
         return self._machine(*args, **kwargs)
 
     def interpret(self, *args: Any) -> R:
         """Run the loop in Python."""
         return self.in_python()(*(a.data if isinstance(a, np.ndarray) else a for a in args))
+
+    def _as_python(self) -> Callable[P, R]:
+        """Return what runs the loop in Python for good."""
+        return cast("Callable[P, R]", self.interpret if self.n_interpreted else self.in_python())
 
     def in_python(self) -> Callable[..., R]:
         """Return the function, which calls others in Python too."""
@@ -138,6 +145,15 @@ def interpreted_often(n_calls: int) -> Callable[[Callable[P, R]], Callable[P, R]
         return Loop(function, n_interpreted=n_calls)
 
     return decorate
+
+
+@cache
+def can_compile() -> bool:
+    """Say whether numba is installed."""
+    try:
+        return find_spec("numba") is not None
+    except ImportError:
+        return False
 
 
 def compile_at_once() -> None:

@@ -182,7 +182,7 @@ def _linear(z: FloatArray, weight: FloatArray) -> FloatArray:
     if weight.ndim < 2:
         return z * weight
     out = np.zeros((z.shape[0], weight.shape[0]))
-    if z.shape[0] * weight.size >= _COMPILED_FROM:
+    if z.shape[0] * weight.size >= _COMPILED_FROM and kernels.can_compile():
         kernels.multiply_rows(z, np.ascontiguousarray(weight.T), out)
         return out
     for k in range(weight.shape[1]):

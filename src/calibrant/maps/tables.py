@@ -316,7 +316,7 @@ def _interpolate(
 
 
 def _wants_slots(values: FloatArray, knots: FloatArray) -> bool:
-    return values.size >= _SMALL and values.size >= _VALUES_PER_KNOT * knots.size
+    return values.size >= max(_SMALL, _VALUES_PER_KNOT * knots.size) and kernels.can_compile()
 
 
 def _slots(knots: FloatArray) -> tuple[npt.NDArray[np.int32], float]:

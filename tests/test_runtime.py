@@ -1,0 +1,117 @@
+"""calibrant.runtime: documents where NumPy is all that there is, with the bits and the refusals of calibrant.load."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calibrant as cb
+from calibrant.errors import CalibrantError
+from calibrant.fitted import Fitted
+from calibrant.numerics import FloatArray
+
+_HERE = Path(__file__).parent
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.DataWarning")
+#: Few scores, and enough for the compiled ways to look values up.
+_SIZES = (3, 20_000)
+
+
+def scores_for(fitted: Fitted, width: int, n: int) -> FloatArray:
+    """Return scores that the calibrator takes: of rows with exact ends among them."""
+    rng = np.random.default_rng(n)
+    p = rng.random(n) if width == 1 else rng.dirichlet(np.ones(width), n)
+    p[0] = 1.0 if width == 1 else np.eye(width)[0]
+    if fitted.input == "logit":
+        return np.log(np.maximum(p, 1e-9))
+    return p
+
+
+def documents() -> dict[str, tuple[str, Any, Any]]:
+    """Return the text of each valid document of something that applies, its scores, and groups where it takes them."""
+    sys.path.insert(0, str(_HERE / "attacks"))
+    from valid_documents import VALID
+
+    found = {}
+    for name, document in VALID.items():
+        fitted: Any = cb.persistence.from_document(document)
+        if isinstance(fitted, Fitted):
+            for width in fitted.widths:
+                for n in _SIZES:
+                    groups = np.resize([*fitted.groups_, "unseen"], n).tolist() if name == "grouped" else None
+                    scores = scores_for(fitted, width, n).tolist()
+                    found[f"{name}, {width} wide, {n}"] = (json.dumps(document), scores, groups)
+    return found
+
+
+def alone(given: dict[str, tuple[str, Any, Any]], folder: Path) -> dict[str, Any]:
+    """Return what a process with nothing but NumPy makes of documents."""
+    (folder / "documents").write_text(json.dumps(given))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    words = [sys.executable, str(_HERE / "numpy_alone.py"), str(folder / "documents"), str(folder / "answers")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads((folder / "answers").read_text())
+    return found
+
+
+def here(text: str, scores: Any, groups: Any, file: Path) -> Any:
+    """Return what calibrant.load makes of a document in this process, where all packages are."""
+    file.write_text(text)
+    more = {} if groups is None else {"groups": groups}
+    try:
+        return cb.load(file).predict_proba(np.array(scores), **more).tolist()
+    except CalibrantError as error:
+        return str(error)
+
+
+@pytest.mark.slow
+def test_numpy_alone_gives_the_same_bits(tmp_path: Path) -> None:
+    given = documents()
+    assert len(given) > 60
+    found = alone(given, tmp_path)
+    for name, one in given.items():
+        expected = here(*one, tmp_path / "one.json")
+        assert not isinstance(expected, str), f"{name}: {expected}"
+        assert found[name] == expected, name
+
+
+@pytest.mark.slow
+def test_numpy_alone_refuses_what_load_refuses_in_the_same_words(tmp_path: Path) -> None:
+    sys.path.insert(0, str(_HERE / "attacks"))
+    from fuzzing import damaged, renumbered, swapped
+
+    given = {}
+    valid = list(documents().items())
+    for seed in range(300):
+        rng = random.Random(seed)
+        name, (text, scores, groups) = rng.choice(valid)
+        broken = rng.choice((damaged, renumbered, swapped))(text.encode(), rng).decode(errors="ignore")
+        given[f"{name}, seed {seed}"] = (broken, scores[:3], groups if groups is None else groups[:3])
+    found = alone(given, tmp_path)
+    expected = {name: here(*one, tmp_path / "one.json") for name, one in given.items()}
+    assert {name: found[name] for name in given} == expected
+    assert sum(isinstance(answer, str) for answer in expected.values()) > 100
+
+
+def test_the_import_itself_is_next_to_nothing() -> None:
+    script = "import sys; from calibrant.runtime import load; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("calibrant.")}
+    assert loaded <= {"calibrant._lazy", "calibrant._version", "calibrant.runtime"}
+
+
+def test_a_user_reads_what_save_wrote(tmp_path: Path) -> None:
+    from calibrant.runtime import load
+
+    fitted = cb.SigmoidCalibrator().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    for suffix in ("json", "pkl"):
+        cb.save(fitted, tmp_path / f"c.{suffix}")
+        assert load(tmp_path / f"c.{suffix}").predict_proba([0.3]) == fitted.predict_proba([0.3])
