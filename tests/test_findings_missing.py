@@ -104,11 +104,11 @@ def test_rows_that_are_late_change_no_figure(tmp_path: Any) -> None:
 def test_functions_of_python_say_how_many_values_are_missing_and_what_to_do() -> None:
     p, y = np.array([0.2, np.nan, 0.7, np.nan]), [0, 1, 1, 0]
     with pytest.raises(
-        cb.errors.InvalidScoreError, match=r"y_prob row 1: nan is not finite \(2 of 4 rows\)\. Drop these"
+        cb.errors.InvalidScoreError, match=r"y_prob row 1: nan is not finite \(2 of 4 rows\)\. Drop rows with NaN"
     ):
         cb.evaluate(y, p)
     with pytest.raises(
-        cb.errors.InvalidScoreError, match=r"scores row 1: nan is not finite \(2 of 4 rows\)\. Drop these"
+        cb.errors.InvalidScoreError, match=r"scores row 1: nan is not finite \(2 of 4 rows\)\. Drop rows with NaN"
     ):
         cb.IsotonicCalibrator().fit(p, y)
     with pytest.raises(cb.errors.InvalidLabelError, match=r"y_true row 0: missing label \(1 of 4 rows\)\. Drop these"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
+import sys
 import warnings
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
@@ -53,7 +55,10 @@ class UnknownNameError(InvalidInputError):
 
 
 class NotFittedError(CalibrantError, ValueError, AttributeError):
-    """Something was asked of a calibrator before it was fitted."""
+    """Something was asked of a calibrator before it was fitted.
+
+    Where scikit-learn is imported, what is raised is its `sklearn.exceptions.NotFittedError` too.
+    """
 
 
 class DocumentError(InvalidInputError):
@@ -82,6 +87,19 @@ class ConvergenceWarning(CalibrantWarning):
 
 class DataWarning(CalibrantWarning):
     """The data forced a documented fallback, such as a class without rows."""
+
+
+def not_fitted(message: str) -> NotFittedError:
+    """Build the error of what is not fitted; code written for scikit-learn's estimators catches it as theirs."""
+    theirs = sys.modules.get("sklearn.exceptions")
+    return NotFittedError(message) if theirs is None else _not_fitted_of_both(theirs.NotFittedError)(message)
+
+
+@cache
+def _not_fitted_of_both(theirs: type[ValueError]) -> type[NotFittedError]:
+    # no name leads to the class, so a pickle makes it again
+    body = {"__module__": __name__, "__reduce__": lambda self: (not_fitted, (str(self),))}
+    return type("NotFittedError", (NotFittedError, theirs), body)
 
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from calibrant._lazy import document_kinds, load_document_home
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, NotFittedError, ShapeError
+from calibrant.errors import InvalidInputError, ShapeError, not_fitted
 from calibrant.maps import Examples, Map
 from calibrant.numerics import LARGEST, FloatArray
 from calibrant.phrases import count, legible, listed, quoted
@@ -133,7 +133,7 @@ class Storable(ABC):
     def check_fitted(self) -> None:
         """Raise NotFittedError unless there is something to apply."""
         if not self.is_fitted:
-            raise NotFittedError(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
+            raise not_fitted(f"this {type(self).__name__} is not fitted. Call {self.fit_call} first.")
 
     def __sklearn_is_fitted__(self) -> bool:
         return self.is_fitted

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.calibrators import BinTable, Calibrator, IsotonicCalibrator, MimicCalibrator, SigmoidCalibrator
 from calibrant.displays import style
-from calibrant.errors import InvalidInputError, NotFittedError
+from calibrant.errors import InvalidInputError, not_fitted
 from calibrant.maps import InterpolatedMap
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
@@ -70,7 +70,7 @@ class MimicDisplay:
         self.passes: list[BinTable] = calibrator.history_ or [calibrator.calibrated_model_]
         for name, rival in self.rivals.items():
             if not rival.is_fitted:
-                raise NotFittedError(f"rivals: {name!r} is not fitted. Call its fit(scores, y) first.")
+                raise not_fitted(f"rivals: {name!r} is not fitted. Call its fit(scores, y) first.")
             if rival.input != calibrator.input or not rival.fitted_map.is_binary:
                 raise InvalidInputError(
                     f"rivals: {name!r} takes input={rival.input!r} of {len(rival.classes_)} classes, the calibrator "

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from calibrant.decisions import DecisionScores, Policy, Problem, evaluate, expected_loss
-from calibrant.errors import NotFittedError, ShapeError
+from calibrant.errors import ShapeError, not_fitted
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
@@ -114,7 +114,7 @@ class ThresholdPolicy:
     def decide(self, forecast: Forecast) -> BoolArray:
         """Return whether each row is decided with yes, shape (n,)."""
         if not hasattr(self, "rule_"):
-            raise NotFittedError(_NO_RULE)
+            raise not_fitted(_NO_RULE)
         return self.rule_.decide(forecast)
 
     def evaluate(
@@ -135,7 +135,7 @@ class ThresholdPolicy:
         `calibrant.forecasts.evaluate`. The scores are those of `calibrant.decisions.evaluate`.
         """
         if not hasattr(self, "rule_"):
-            raise NotFittedError(_NO_RULE)
+            raise not_fitted(_NO_RULE)
         known: dict[str, Any] = {"sample_weight": sample_weight, "cluster": cluster, "time": time}
         return evaluate(
             y,

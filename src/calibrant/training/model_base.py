@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
-from calibrant.errors import InvalidInputError, NotFittedError
+from calibrant.errors import InvalidInputError, not_fitted
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_probabilities, check_integer
 
@@ -64,7 +64,7 @@ class Model(ABC):
     def predict_proba(self, X: FloatArray) -> FloatArray:
         """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
         if not hasattr(self, "model_"):
-            raise NotFittedError(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
+            raise not_fitted(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
         return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
 
     def save(self, folder: Path) -> None:

@@ -162,6 +162,10 @@ def check_both_classes(labels: Labels, name: str, weight: FloatArray | None = No
 
 def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
     """Return labels of any container as an array of shape (n,), or say that they are none."""
+    if y is None:  # in scikit-learn's words, which its tools look for
+        raise InvalidLabelError(
+            f"{name}: Expected array-like (array or non-string sequence), got None. Pass one label per row."
+        )
     if isinstance(y, (np.ndarray, list, tuple)):
         array = _label_array(y, name)
     elif (numbers := arrow_numbers(y)) is not None:
@@ -222,7 +226,7 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         if odd.any():
             problem = f"{values[odd.argmax()].item()!r} is not a class label"
             order = "labels first, scores second" if name == "y_true" else "scores first, labels second"
-            fix = f"Are labels and scores swapped? Pass {order}."
+            fix = f"Labels can't be continuous. Are labels and scores swapped? Pass {order}."
             raise InvalidLabelError(at_first(odd, name, problem, fix))
         return values.astype(np.int64)
     if kind in "UT":

@@ -305,7 +305,8 @@ def _real(value: Any) -> float:
 def _check_finite(scores: Scores, name: str) -> None:
     values = scores.values
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
-        _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", "Drop these rows first.")
+        fix = "Drop rows with NaN or inf first."
+        _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", fix)
 
 
 def _check_unit_range(scores: Scores, name: str) -> None:
