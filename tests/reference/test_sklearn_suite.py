@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from xml.etree import ElementTree
 
 import pytest
@@ -25,7 +27,7 @@ PRIVATE = {
     "test_sigmoid_calibration_max_abs_prediction_threshold": "calls _sigmoid_calibration",
     "test_temperature_scaling_input_validation": "fits _TemperatureScaling",
 }
-#: Why a test of scikit-learn may skip itself: the array API, which needs other array packages and a variable.
+#: Why a test of scikit-learn may skip itself: the array API, which needs a variable. Those run in test_array_api.py.
 ARRAY_API = "not checking array_api input"
 
 
@@ -39,16 +41,22 @@ class Outcome:
     skipped: dict[str, str] = field(default_factory=dict)
 
 
-def run(folder: Path, module: str, *options: str, plugin: str = "sklearn_plugin") -> Outcome:
+def run(
+    folder: Path,
+    module: str,
+    *options: str,
+    plugin: str = "sklearn_plugin",
+    env: Mapping[str, str] = MappingProxyType({}),
+) -> Outcome:
     """Run an installed test module of scikit-learn with a plugin, away from our own settings of pytest."""
     settings, results = folder / "pytest.ini", folder / "results.xml"
     settings.write_text("[pytest]\n", "utf-8")
     places = [str(folder), str(HERE), str(Path(cb.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     command = [sys.executable, "-m", "pytest", "-c", str(settings), "--rootdir", str(folder), "-p", plugin]
     command += ["--pyargs", module, "-q", "-s", "-W", "ignore", "-p", "no:cacheprovider", f"--junitxml={results}"]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places)), "MPLBACKEND": "Agg"}
-    env.pop("PYTEST_ADDOPTS", None)
-    done = subprocess.run([*command, *options], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    full = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, places)), "MPLBACKEND": "Agg"} | env
+    full.pop("PYTEST_ADDOPTS", None)
+    done = subprocess.run([*command, *options], cwd=folder, env=full, capture_output=True, text=True, check=False)
     assert results.exists(), f"{done.stdout}{done.stderr}"
     said = next(line for line in done.stdout.splitlines() if line.startswith(OWNERS))
     outcome = Outcome(json.loads(said.removeprefix(OWNERS)))

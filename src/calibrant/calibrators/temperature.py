@@ -88,9 +88,9 @@ class TemperatureCalibrator(Calibrator):
         return slope_of(self.fitted_map)
 
     @property
-    def beta_(self) -> float:
-        """The inverse temperature, by the name that scikit-learn gives it."""
-        return self.inverse_temperature_
+    def beta_(self) -> np.float64:
+        """The inverse temperature, by the name and of the type that scikit-learn gives it."""
+        return np.float64(self.inverse_temperature_)
 
     def map_of(self, rows: Rows) -> SoftmaxMap | BetaMap | LogisticMap:
         return self.map_near(rows, None)

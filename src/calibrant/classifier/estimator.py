@@ -21,12 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from calibrant.calibrators import ALIASES, CALIBRATORS
+from calibrant.classifier.array_kind import ArrayKind, as_given, as_numpy
 from calibrant.classifier.fitting import ClassFitting, Fitting, MultilabelFitting
 from calibrant.classifier.methods import refuse_misspelt, resolve
 from calibrant.classifier.multilabel import is_multilabel, label_matrix
 from calibrant.classifier.pairs import Pair, interval_of_pairs, mean_of_pairs, saved_form
 from calibrant.classifier.splits import refuse_prefit, splits
-from calibrant.errors import DataWarning, InvalidLabelError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_weight, label_values
 
@@ -172,6 +173,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if is_frozen:
             check_is_fitted(estimator)
         params = self._routed(estimator, sample_weight, fit_params)
+        sample_weight = as_numpy(sample_weight, "sample_weight")
         groups = params.splitter.split.get("groups")
         cluster = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
         fitting: Fitting
@@ -183,9 +185,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             self.classes_ = [np.array([0, 1])] * has_label.shape[1]
         else:
             y = _one_column(y)
-            classes, codes = _encode(y)
+            classes, codes = _encode(as_numpy(y, "y"))
             if is_frozen and hasattr(estimator, "classes_"):  # which the calibration rows may lack
-                every = np.union1d(estimator.classes_, classes)
+                every = np.union1d(as_numpy(estimator.classes_, "classes_"), classes)
                 classes, codes = every, np.searchsorted(every, classes)[codes]
             if len(classes) < 2:
                 raise InvalidLabelError(
@@ -193,8 +195,11 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
                     "least two classes."
                 )
             weight = as_weight(sample_weight, codes.size, rows="y")
-            fitting = ClassFitting(estimator, method, X, y, weight, params.estimator.fit, cluster, classes, codes)
-            self.classes_ = classes
+            is_coded = not is_frozen and classes.dtype.kind not in "iubf" and ArrayKind.of(X) is not None
+            y = as_given(codes, X) if is_coded else y
+            fit = params.estimator.fit
+            fitting = ClassFitting(estimator, method, X, y, weight, fit, cluster, classes, codes, is_coded)
+            self.classes_ = as_given(classes, X)
         if is_frozen and self.ensemble is not True:
             pairs = [fitting.of_all_rows()]
         else:
@@ -227,8 +232,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         probabilities : ndarray of shape (n, K)
             Rows sum to one; of indicators, shape (n, L), each label's own probability.
         """
-        check_is_fitted(self)
-        return mean_of_pairs(self.calibrated_classifiers_, X)
+        self._check_given(X, "predict_proba")
+        found: npt.NDArray[np.floating[Any]] = as_given(mean_of_pairs(self.calibrated_classifiers_, X), X)
+        return found
 
     def predict_interval(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper Venn-Abers probabilities of each class, of a classifier with method="venn_abers".
@@ -248,8 +254,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         CalibrantError
             If the method is another one, or a class was not in all calibration rows.
         """
-        check_is_fitted(self)
-        return interval_of_pairs(self.calibrated_classifiers_, X)
+        self._check_given(X, "predict_interval")
+        p0, p1 = interval_of_pairs(self.calibrated_classifiers_, X)
+        return as_given(p0, X), as_given(p1, X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the most probable label of each row, which need not be the one that the classifier predicts.
@@ -264,10 +271,14 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         -------
         labels : ndarray of shape (n,) or (n, L)
         """
-        q = self.predict_proba(X)
+        self._check_given(X, "predict")
+        q = mean_of_pairs(self.calibrated_classifiers_, X)
         if isinstance(self.classes_, list):
-            return (q > 0.5).astype(np.int64)
-        return np.asarray(self.classes_[q.argmax(axis=1)])
+            found = (q > 0.5).astype(np.int64)
+        else:
+            found = np.asarray(as_numpy(self.classes_, "classes_"))[q.argmax(axis=1)]
+        labels: npt.NDArray[Any] = as_given(found, X)
+        return labels
 
     @property
     def calibrators_(self) -> list[Any]:
@@ -282,6 +293,19 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             .add(estimator=self._get_estimator(), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
             .add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         )
+
+    def _check_given(self, X: Any, method: str) -> None:
+        """Refuse new rows before a fit, and those of another library of arrays than the fit's."""
+        check_is_fitted(self)
+        if not get_config()["array_api_dispatch"]:
+            return
+        fitted, given = self.calibrated_classifiers_[0].kind, ArrayKind.of(X)
+        is_same = fitted is given if fitted is None else fitted.is_with(given)
+        if not is_same:
+            raise InvalidInputError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device as "
+                f"those passed to fit(), which were {fitted or 'of numpy'}; these: {given or 'of numpy'}. Convert them."
+            )
 
     def _routed(self, estimator: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Any:
         if get_config()["enable_metadata_routing"]:
@@ -313,7 +337,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self._get_estimator()).input_tags.sparse
+        inner = get_tags(self._get_estimator())
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.array_api_support = inner.array_api_support
         return tags
 
 

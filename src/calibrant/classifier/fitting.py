@@ -80,7 +80,9 @@ class Fitting(ABC):
         if int(times.max()) > 1:  # rows that came several times count once in all
             weight = (1.0 if weight is None else weight) / times[rows]
         is_float32 = all(part.output.is_float32 for part in kept)
-        return self.calibrate(estimator, Output(values, kept[0].output.known, is_float32), rows, weight)
+        return self.calibrate(
+            estimator, Output(values, kept[0].output.known, is_float32, kept[0].output.kind), rows, weight
+        )
 
     def of_all_rows(self) -> Pair:
         """Calibrate a classifier that was fitted before on all rows."""
@@ -100,21 +102,23 @@ class Fitting(ABC):
 
 @dataclass(frozen=True)
 class ClassFitting(Fitting):
-    """A fit to one label per row; `codes` are their positions in `classes`."""
+    """A fit to one label per row; `codes` are their positions in `classes`, and `y` too where `is_coded`."""
 
     classes: npt.NDArray[Any]
     codes: IntArray
+    is_coded: bool = False
 
     @property
     def n_rows(self) -> int:
         return self.codes.size
 
     def read(self, estimator: Any, X: Any) -> Output:
-        return read_output(estimator, self.method, X, self.classes)
+        return read_output(estimator, self.method, X, self.classes, is_coded=self.is_coded)
 
     def calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> CalibratedPair:
         cluster = None if self.cluster is None else self.cluster[rows]
-        return fit_pair(estimator, self.method, self.classes, output, self.codes[rows], weight, cluster)
+        codes = self.codes[rows]
+        return fit_pair(estimator, self.method, self.classes, output, codes, weight, cluster, is_coded=self.is_coded)
 
     def like_the_final(self, found: list[HeldOut]) -> list[HeldOut]:
         whole = [part for part in found if part.output.known.size == self.classes.size]

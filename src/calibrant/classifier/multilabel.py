@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sklearn.utils.multiclass import type_of_target
 
 from calibrant.calibrators import BinaryCalibrator
+from calibrant.classifier.array_kind import ArrayKind, as_numpy
 from calibrant.classifier.methods import Method
 from calibrant.classifier.pairs import Output, Pair
 from calibrant.errors import InvalidTypeError, ShapeError
@@ -49,7 +50,7 @@ def is_multilabel(y: Any) -> bool:
 
 def label_matrix(y: Any) -> BoolArray:
     """Return which rows have which label, shape (n, L)."""
-    return as_indicators(y.toarray() if hasattr(y, "toarray") else y, name="y")[0]
+    return as_indicators(y.toarray() if hasattr(y, "toarray") else as_numpy(y, "y"), name="y")[0]
 
 
 def read_labels(estimator: Any, method: Method, X: Any, n_labels: int) -> Output:
@@ -59,11 +60,12 @@ def read_labels(estimator: Any, method: Method, X: Any, n_labels: int) -> Output
     if isinstance(raw, list):  # one table per label, of the probabilities that it is absent and present
         shown = estimator.classes_
         raw = np.column_stack([_present(np.asarray(p), known) for p, known in zip(raw, shown, strict=True)])
-    raw = np.asarray(raw)
+    raw = np.asarray(as_numpy(raw, name))
     if raw.ndim != 2 or raw.shape[1] != n_labels:
         raise ShapeError(f"{name} gave shape {raw.shape} for {n_labels} labels. Pass a classifier of several labels.")
     values = as_columns(raw, name=name, input=method.output_kind).values
-    return Output(expit(values) if method.is_squashed else values, np.arange(n_labels), raw.dtype == np.float32)
+    values = expit(values) if method.is_squashed else values
+    return Output(values, np.arange(n_labels), raw.dtype == np.float32, ArrayKind.of(X))
 
 
 def _present(p: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -84,4 +86,4 @@ def fit_multilabel_pair(
         )
     template.check_params()
     calibrator = MultilabelCalibrator(template).fit_columns(output.values, has_label, weight)
-    return MultilabelPair(estimator, calibrator, method)
+    return MultilabelPair(estimator, calibrator, method, kind=output.kind)

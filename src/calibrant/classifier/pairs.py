@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
 from calibrant.calibrators import Calibrator, VennAbersCalibrator
+from calibrant.classifier.array_kind import ArrayCalibrator, ArrayKind, as_given, as_numpy
 from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.maps import OneVsRestMap
@@ -29,21 +30,27 @@ class Output:
     """What a classifier said of some rows, checked.
 
     `values` has one score for two classes, else one for each class that the classifier knows; `known` are those
-    classes, as positions among all; `is_float32` says whether it came in single precision.
+    classes, as positions among all; `is_float32` says whether it came in single precision, and `kind` of which kind
+    of arrays it was, if not of NumPy's.
     """
 
     values: FloatArray
     known: IntArray
     is_float32: bool
+    kind: ArrayKind | None = None
 
 
 @dataclass(frozen=True)
 class Pair(ABC):
-    """A fitted classifier with the calibrator of its output, which is applied as `method` says."""
+    """A fitted classifier with the calibrator of its output, which is applied as `method` says.
+
+    `kind` says which arrays the classifier computes with; None stands for NumPy's.
+    """
 
     estimator: Any
     calibrator: Any
     method: Method
+    kind: ArrayKind | None = field(default=None, kw_only=True)
 
     @property
     def lacking(self) -> list[Any]:
@@ -75,7 +82,8 @@ class Pair(ABC):
         X : array-like of shape (n, n_features)
             As the classifier takes it.
         """
-        return self.calibrate(self.read(X))
+        found: npt.NDArray[np.floating[Any]] = as_given(self.calibrate(self.read(X)), X)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +139,8 @@ class CalibratedPair(Pair):
         `classes`.
     n_rows : float
         Number of calibration rows, by weight.
+    is_coded : bool
+        Whether the classifier was fitted to positions in `classes`, since its library has no arrays of text.
 
     Notes
     -----
@@ -144,10 +154,16 @@ class CalibratedPair(Pair):
     known: IntArray
     fitted: IntArray
     n_rows: float
+    is_coded: bool = False
 
     @property
     def calibrators(self) -> list[Any]:
         """As scikit-learn has it: a `ColumnCalibrator` for each of K classes against the rest, else the calibrator."""
+        found = self._calibrators
+        return found if self.kind is None else [ArrayCalibrator(each, self.kind) for each in found]
+
+    @property
+    def _calibrators(self) -> list[Any]:
         fitted = self.calibrator
         if fitted is None:
             return []
@@ -170,7 +186,7 @@ class CalibratedPair(Pair):
         return found
 
     def read(self, X: Any) -> Output:
-        return read_output(self.estimator, self.method, X, self.classes)
+        return read_output(self.estimator, self.method, X, self.classes, is_coded=self.is_coded)
 
     def interval(self, output: Output) -> tuple[FloatArray, FloatArray]:
         fitted = self.calibrator
@@ -221,12 +237,13 @@ class CalibratedPair(Pair):
         return normalise_rows(out)
 
 
-def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any]) -> Output:
-    """Return what a fitted classifier says of X, checked."""
+def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any], *, is_coded: bool = False) -> Output:
+    """Return what a fitted classifier says of X, checked; `is_coded` says that its classes are positions in ours."""
     model = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
     name = f"{type(model).__name__}.{method.response}"
-    known = _positions(estimator.classes_, classes)
-    raw = np.asarray(getattr(estimator, method.response)(X))
+    known = _positions(estimator.classes_, np.arange(classes.size) if is_coded else classes)
+    said = getattr(estimator, method.response)(X)
+    raw = np.asarray(as_numpy(said, name))
     if raw.ndim == 2 and raw.shape[1] == 1 and known.size == 2:
         raw = raw[:, 0]
     if method.response == "predict_proba" and known.size == 2 and raw.ndim == 2:
@@ -245,7 +262,7 @@ def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any
     if method.output_kind == "probability":
         raw = _within_unit(raw)
     values = as_scores(raw, name=name, input=method.output_kind).values
-    return Output(method.scores(values), known, is_float32)
+    return Output(method.scores(values), known, is_float32, ArrayKind.of(said))
 
 
 def fit_pair(
@@ -256,6 +273,8 @@ def fit_pair(
     codes: IntArray,
     weight: FloatArray | None,
     cluster: IntArray | None = None,
+    *,
+    is_coded: bool = False,
 ) -> CalibratedPair:
     """Fit the calibrator of a classifier that was fitted on other rows.
 
@@ -282,7 +301,7 @@ def fit_pair(
         calibrator = method.template.fresh()
         calibrator.fit_rows(Rows(values, labels, weight, input=method.input, cluster=cluster))
     n_rows = float(codes.size if weight is None else weight.sum())
-    return CalibratedPair(estimator, calibrator, method, classes, known, fitted, n_rows)
+    return CalibratedPair(estimator, calibrator, method, classes, known, fitted, n_rows, is_coded, kind=output.kind)
 
 
 def mean_of_pairs(pairs: Sequence[Pair], X: Any) -> npt.NDArray[np.floating[Any]]:
@@ -356,7 +375,7 @@ def _two_columns(values: FloatArray) -> FloatArray:
 
 def _positions(known: npt.NDArray[Any], classes: npt.NDArray[Any]) -> IntArray:
     """Return where the classes of a fitted classifier stand among all classes."""
-    known = np.asarray(known)
+    known = np.asarray(as_numpy(known, "classes_"))
     if known.shape == classes.shape and bool((known == classes).all()):
         return np.arange(classes.size)
     at = np.searchsorted(classes, known)
