@@ -15,6 +15,10 @@ from calibrant.training.metrics_report import N_BINS, Forecasts
 
 #: Independent rows that a point of a picture is worth, where there are so many.
 _ROWS_PER_POINT = 30
+#: Panels next to each other, and classes that have one: those with the most rows.
+_PANELS_ACROSS, _MOST_CLASSES = 4, 11
+#: Symbols that are told apart on the page, at most.
+_MOST_SYMBOLS = 50
 
 
 def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
@@ -38,13 +42,21 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     axes.set_title(f"Most probable class, test part: {data.n_rows:,} rows\n{words}", fontsize=9)
     figure.savefig(folder / "reliability.png", dpi=120, metadata={"Software": None})
     top = reliability_curve(data.y, calibrated, label="top label", **spans)
-    by_class = [reliability_curve(data.y, calibrated, class_label=label, label=str(label), **spans) for label in labels]
-    n_panels = 1 + len(labels)
-    figure = Figure(figsize=(3.2 * n_panels, 3.9), layout="constrained")
+    frequent = np.sort(np.argsort(-np.bincount(data.codes, minlength=len(labels)), kind="stable")[:_MOST_CLASSES])
+    shown = [labels[code] for code in frequent]
+    by_class = [reliability_curve(data.y, calibrated, class_label=label, label=str(label), **spans) for label in shown]
+    n_panels = 1 + len(shown)
+    n_across = min(n_panels, _PANELS_ACROSS)
+    n_down = -(-n_panels // n_across)
+    figure = Figure(figsize=(3.2 * n_across, 3.9 * n_down), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = np.ravel(figure.subplots(1, n_panels))
+    all_panels = np.ravel(figure.subplots(n_down, n_across))
+    panels = all_panels[:n_panels]
+    for unused in all_panels[n_panels:]:
+        unused.set_axis_off()
     MulticlassReliabilityDisplay(top, by_class, n_classes=len(labels)).plot(panels)
-    figure.suptitle(f"Calibrated, test part: {data.n_rows:,} rows. {words}", fontsize=9)
+    some = f" The {len(shown)} most frequent of {len(labels)} classes." if len(shown) < len(labels) else ""
+    figure.suptitle(f"Calibrated, test part: {data.n_rows:,} rows.{some} {words}", fontsize=9)
     figure.savefig(folder / "classes.png", dpi=120, metadata={"Software": None})
 
 
@@ -52,7 +64,7 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
     """Write the report on the calibrated probabilities of the test part."""
     is_binary = data.classes.size == 2
     prob: FloatArray = forecasts.calibrated[:, 1] if is_binary else forecasts.calibrated
-    symbols = data.symbol.tolist() if np.unique(data.symbol.astype(str)).size > 1 else None
+    symbols = data.symbol.tolist() if 1 < np.unique(data.symbol.astype(str)).size <= _MOST_SYMBOLS else None
     report = Report(
         data.y,
         prob,

@@ -367,9 +367,8 @@ def _in_microseconds(times: TimeArray) -> TimeArray:
 def _uniqueness(time: TimeArray, end: TimeArray, symbol: npt.NDArray[Any]) -> FloatArray:
     """Return the uniqueness of each label among those of its symbol, over the moments of these."""
     out = np.ones(time.size)
-    _, codes = np.unique(symbol.astype(str), return_inverse=True)
-    for code in range(int(codes.max()) + 1):
-        rows = np.flatnonzero(codes == code)
+    _, codes, counts = np.unique(symbol.astype(str), return_inverse=True, return_counts=True)
+    for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1]):
         moments: IntArray
         moments, places = np.unique(np.concatenate((time[rows], end[rows])), return_inverse=True)
         first, last = np.split(places.reshape(-1).astype(np.int64), 2)
