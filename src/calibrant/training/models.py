@@ -249,6 +249,9 @@ class SklearnModel(Model):
 
         try:
             skops.io.dump(self.model_, path)
+            own = skops.io.get_untrusted_types(file=path)
+            if own:  # a file that can't be read is no use, and was made here: to load it runs nothing new
+                skops.io.load(path, trusted=own)
         except Exception as error:  # whatever an object of the caller's raises
             raise InvalidInputError(
                 f"the fitted {type(self.model_).__name__} can't be saved by skops ({type(error).__name__}: "
