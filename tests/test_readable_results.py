@@ -63,6 +63,8 @@ NO_RESULTS = {
     "RankPreservingCalibrator": "a calibrator",
     "CalibrationDisplay": "a display",
     "Run": "a folder",
+    "Bundle": "models and calibrators",
+    "Member": "a model and its calibrator",
     "Decided": "checked rows",
     "Outcomes": "checked rows",
     "RowFigures": "an array per row",
@@ -116,6 +118,13 @@ def _grouped_totals() -> Any:
     groups = {"region": np.arange(60) % 2, "age": np.arange(60) // 30}
     totals = {name: {0: [9.0, 9.0, 12.0], 1: [9.0, 9.0, 12.0]} for name in groups}
     return rank_preserving.solve(MATRIX, totals, groups=groups)
+
+
+def _prediction() -> Any:
+    from calibrant.training import Prediction
+
+    times = (np.datetime64("2026-01-01") + np.arange(60)).astype("datetime64[us]")
+    return Prediction("run", np.array(HOSTILE), MATRIX, MATRIX, times, np.array(HOSTILE * 20, dtype=object), 2)
 
 
 #: A result of each class, by its name.
@@ -172,6 +181,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlackBoxEstimate": lambda: prior.estimate_prior_bbse(LABELS, MATRIX, new_predictions=MATRIX[:40]),
     "EstimatedMargins": lambda: rank_preserving.margins_from_labels(LABELS),
     "RankPreservingResult": _solved,
+    "Prediction": _prediction,
     "Progress": lambda: _solved().history[-1],
     "RakedResult": lambda: rank_preserving.rake(MATRIX, [18.0, 18.0, 24.0]),
     "GroupTotals": lambda: next(iter(_grouped_totals().sets.values())),
@@ -367,3 +377,14 @@ def test_the_curve_of_a_calibrator_is_what_it_predicts() -> None:
     height = (places[:, 1].max() - places[:, 1]) / 190.0
     drawn = fitted.predict_proba(np.linspace(0.0, 1.0, 201))
     np.testing.assert_allclose(height, drawn - drawn.min(), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-01-01", "2026-01-01 01:00", "2026-01-01 00:00:01", "2026-01-01 00:00:00.000001"]
+)
+def test_times_are_written_as_finely_as_they_need(text: str) -> None:
+    times = np.array(["2025-12-31", text], dtype="datetime64[us]")
+    made = dataclasses.replace(_prediction(), time=times, prob=MATRIX[:2], raw=None, symbol=None)
+    assert f"\n{text}  " in str(made)
+    assert made.to_frame("pandas")["time"].tolist() == [pd.Timestamp(time) for time in times]
+    assert made.to_frame("pyarrow").schema.field("time").type == pa.timestamp("us")

@@ -23,6 +23,14 @@ _MOST_LETTERS, _LEAST_WIDTH = 40, 24
 #: Figures below this are written as powers of ten, and whole ones from this on without decimals.
 _SMALL, _LARGE = 1e-4, 1e3
 _GAP = "  "
+#: How times are written that are all whole days, minutes or seconds; others as they are.
+_SECOND = {"microsecond": 0}
+_MINUTE = {"second": 0, **_SECOND}
+_TIMES = (
+    ("%Y-%m-%d", {"hour": 0, "minute": 0, **_MINUTE}),
+    ("%Y-%m-%d %H:%M", _MINUTE),
+    ("%Y-%m-%d %H:%M:%S", _SECOND),
+)
 #: Columns of counts, which are whole where rows have no weights.
 _COUNTS = ("n", "weight", "positives")
 _STYLE = (
@@ -296,6 +304,10 @@ def _heading(name: str) -> str:
 
 def _column(name: str, values: Sequence[Any]) -> list[str]:
     """Write the values of a column alike: whole numbers without decimals, p-values as such."""
+    times = [value for value in values if isinstance(value, datetime)]
+    if times:
+        needed = next((form for form, unit in _TIMES if all(value == value.replace(**unit) for value in times)), "")
+        return [format(value, needed) if isinstance(value, datetime) else _cell(value) for value in values]
     floats = [value for value in values if isinstance(value, float) and math.isfinite(value)]
     write: Callable[[float], str] = _cell
     if name.endswith("p_value"):

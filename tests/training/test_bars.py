@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant.errors import CalibrantError, DataWarning
-from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
+from calibrant.training.bars import PRICES, Bars, as_bars, default_bars, read_bars
 
 
 @pytest.mark.parametrize("convert", [pa.Table.to_pandas, pl.from_arrow, lambda table: table])
@@ -105,6 +105,29 @@ def test_bars_outside_their_range_stay_with_a_warning(make_table: Callable[..., 
     with pytest.warns(DataWarning, match="the open or close of 1 of 20 bars lies outside their range"):
         bars = as_bars(changed(make_table(20), "high", 4, 1.0))
     assert bars.n_rows == 20
+
+
+def test_nights_and_weekends_are_no_gaps_and_what_lacks_beside_them_is() -> None:
+    """Bars of four hours from Sunday 20:00 to Friday 20:00, as currencies have, and of hours of a day's session."""
+    hours = np.datetime64("2021-01-03T20", "h") + 4 * np.arange(31)
+    weeks = (np.datetime64("2021-01-03T20", "h") - hours[0] + 7 * 24 * np.arange(60))[:, None] + hours
+    session = np.datetime64("2021-01-04T14", "h") + np.arange(7)
+    days = (24 * np.arange(400))[:, None] + session
+    days = days[(days[:, 0].astype("datetime64[D]").astype(int) + 3) % 7 < 5]
+    for times in (weeks.ravel().astype("datetime64[s]"), days.ravel().astype("datetime64[s]")):
+        bars = pa.table({"time": times, **{name: np.full(times.size, 9.0) for name in PRICES}})
+        assert as_bars(bars).gaps == ()
+        lacking = np.arange(500, 512)
+        (gap,) = as_bars(bars.take(np.setdiff1d(np.arange(times.size), lacking))).gaps
+        assert (gap.after, gap.before) == (times[499], times[512])
+
+
+def test_a_clock_that_changes_makes_no_gap() -> None:
+    hours = np.datetime64("2021-01-04T00", "h") + np.arange(120)
+    weeks = (7 * 24 * np.arange(20))[:, None] + hours
+    weeks[10:] += 1
+    times = weeks.ravel().astype("datetime64[s]")
+    assert as_bars(pa.table({"time": times, **{name: np.full(times.size, 9.0) for name in PRICES}})).gaps == ()
 
 
 def test_gaps_are_reported(make_table: Callable[..., pa.Table]) -> None:

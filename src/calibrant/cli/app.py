@@ -38,6 +38,7 @@ COMMANDS = {
     "forecast": "Measure and recalibrate forecasts of a number.",
     "train": "Train a model of market bars, calibrate it, and measure both.",
     "oof": "Predict out of fold by several models, calibrate, and stack them.",
+    "predict": "Predict new bars or rows by a training run.",
     "warm-up": "Compile the loops once, for images and containers.",
     "runs": "List, show, compare and export training runs.",
 }

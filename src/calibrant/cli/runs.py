@@ -81,7 +81,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
         if as_json:
             write_json({"run": found.run_id, "config": found.config.to_dict(), "found": found.found, **found.metrics})
             return
-        config = found.config.used().items()
+        config = _settings(found).items()
         settings = ", ".join(f"{name} {_shown(value)}" for name, value in config if value not in ("", {}, ()))
         share = found.record["overhead"]["share_of_model_fit"]
         echo(f"{found.run_id}: {settings}\n")
@@ -136,6 +136,12 @@ def _shown(value: object) -> str:
     if isinstance(value, dict) and all(isinstance(entry, tuple) for entry in value.values()):
         value = tuple(value)
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _settings(run: Run) -> dict[str, object]:
+    """Return the settings of a run; one of several models has all of them in the place of the first."""
+    config, models = run.config.used(), run.found.get("models")
+    return config if models is None else {"models": ", ".join(models), **config, "model": ""}
 
 
 @contextmanager

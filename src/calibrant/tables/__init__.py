@@ -12,7 +12,11 @@ from calibrant.tables.table_format import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
-from calibrant.tables.appending import PART_ROWS as PART_ROWS, append_columns as append_columns
+from calibrant.tables.appending import (
+    PART_ROWS as PART_ROWS,
+    append_columns as append_columns,
+    write_table as write_table,
+)
 from calibrant.tables.finding import is_many as is_many
 from calibrant.tables.formats import format_of_other as format_of_other
 from calibrant.tables.lines import in_lines as in_lines

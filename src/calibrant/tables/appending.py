@@ -25,7 +25,7 @@ from calibrant.tables.recoding import in_encoding, packed_for, without_packing
 from calibrant.tables.remote import is_remote
 from calibrant.tables.sources import explained
 from calibrant.tables.table_format import Format, FormatLike, TableFormat
-from calibrant.tables.writing import NewColumns, Progress, Written, write_tables
+from calibrant.tables.writing import NewColumns, Progress, Written, table_writer, write_tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,6 +90,19 @@ def append_columns(
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
         done = write_tables(tables, packed, to, columns, rows.name, advance)
         return Applied(done.n_rows, n_missing=done.n_missing)
+
+
+def write_table(table: pa.Table, target: str | os.PathLike[str]) -> None:
+    """Write an Arrow table to a file whose name says its format, whole or not at all; `-` is CSV on standard output."""
+    refuse_remote(target)
+    to = "csv" if os.fspath(target) == "-" else _target_format(target, None)
+    where = f"what goes to {os.fspath(target)}"
+    with (
+        open_target(target) as out,
+        packed_for(target, out) as packed,
+        table_writer(packed, to, table.schema, where) as write,
+    ):
+        write(table)
 
 
 def _append(

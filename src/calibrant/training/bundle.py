@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 #: Symbols or columns that a message names before it counts the others.
 _MOST_NAMED = 5
+#: What the names of columns begin with that Arrow makes of the index of a pandas frame.
+_INDEX = "__index_level_"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -189,9 +191,9 @@ class Bundle:
         Parameters
         ----------
         data : path-like, data frame, Arrow table or Bars
-            Of a run of bars: bars, as `calibrant.training.as_bars` takes them, with at least 61 of each symbol; or a frame
-            of their features, by name and in any order, with `time` and `symbol` beside them if they are known. Of a run
-            of a table: one with the same columns; its labels needn't be there.
+            Of a run of bars: bars, as `calibrant.training.as_bars` takes them, with at least 61 of each symbol; or a
+            frame of their features, by name and in any order, with `time` and `symbol` beside them if they are known.
+            Of a run of a table: one with the same columns; its labels needn't be there.
         raw : bool
             Whether to return what the models say before calibration too.
         last : bool
@@ -212,11 +214,8 @@ class Bundle:
         A bar is predicted from the 61 bars up to it and from nothing else: it gets the same bits whatever bars come
         before or after these, and however many are predicted with it.
         """
-        from calibrant.training.sources import (
-            BarSource,
-            TableSource,
-            open_source,
-        )  # which log to the logger of run folders
+        # here, as sources log to the logger of run folders, which load bundles
+        from calibrant.training.sources import BarSource, TableSource, open_source
 
         if not self.config.table and _is_frame(data) and not _has_prices(data):
             return self._of_features(data, raw=raw, last=last)
@@ -310,8 +309,8 @@ class Bundle:
             symbol = None if symbol is None else symbol[rows]
         if not len(X):
             raise InvalidInputError(
-                f"{self.run_id} has no row to predict: nothing moved before any of the bars, so that none has features. "
-                "Pass bars of a market that trades."
+                f"{self.run_id} has no row to predict: nothing moved before any of the bars, so that none has "
+                "features. Pass bars of a market that trades."
             )
         before, after = zip(*(member.predict_proba(X) for member in self.members), strict=True)
         named = symbol if symbol is not None and any(symbol) else None
@@ -323,7 +322,8 @@ class Bundle:
         """Return the columns of a table that the run neither was told of nor was told to leave out."""
         of = self.config
         known = {*self.features, of.label, of.time, of.label_end, of.symbol, of.price_return}
-        return [] if of.features else [name for name in names if name not in known]
+        found = [name for name in names if name not in known and not name.startswith(_INDEX)]
+        return [] if of.features else found
 
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""

@@ -141,7 +141,7 @@ class Run:
         return self.bundle.predict_proba(X, calibrated=calibrated, model=model)
 
     def predict(self, data: Any, *, raw: bool = False, last: bool = False) -> Prediction:
-        """Return the probabilities of bars or rows of a table with their times and symbols, as `Bundle.predict` does."""
+        """Return the probabilities of bars or rows of a table, with times and symbols, as `Bundle.predict` does."""
         return self.bundle.predict(data, raw=raw, last=last)
 
     def check(self, prefix: str = "") -> None:

@@ -1,0 +1,254 @@
+"""The bundle of a run: new bars and rows get the bits that the run's own test part has, and nobody's future."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import calibrant as cb
+from calibrant.errors import CalibrantError, ColumnOrderError, DataWarning, DocumentError, UnknownNameError
+from calibrant.training.bars import Bars, as_bars, default_bars
+from calibrant.training.bundle import Prediction
+from calibrant.training.config import TrainConfig
+from calibrant.training.features import WARM_UP_BARS, bar_features
+from calibrant.training.models import MODELS
+from calibrant.training.run_folder import Run, load_run
+from calibrant.training.training_run import run_dataset, run_stack, run_training
+
+CLASSES = (-1, 0, 1)
+SYMBOLS = ("A", "B")
+#: What a run may do to a model's output: undo class weights or not, calibrate or not.
+WAYS: dict[str, dict[str, Any]] = {
+    "calibrated": {"calibrate": "always"},
+    "left out": {"calibrate": "if_better", "seed": 1},
+    "weights undone, calibrated": {"calibrate": "always", "class_weight": "balanced"},
+    "weights undone, left out": {"calibrate": "if_better", "class_weight": "balanced", "seed": 1},
+    "specified": {"calibrator": "specified", "class_weight": "balanced"},
+}
+
+
+@pytest.fixture(scope="module")
+def table(make_table: Callable[..., pa.Table]) -> pa.Table:
+    return make_table(700, SYMBOLS)
+
+
+@pytest.fixture(scope="module")
+def run(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = TrainConfig(model="lightgbm", horizon=8, class_weight="balanced", calibrate="always")
+    return run_training(config, bars=as_bars(table), root=tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="module")
+def stack(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    config = TrainConfig(horizon=8, class_weight="balanced")
+    bars, root = as_bars(table), tmp_path_factory.mktemp("runs")
+    return run_stack(config, ["xgboost", "logistic"], bars=bars, variant="blocks", n_folds=3, root=root)
+
+
+def probabilities(frame: pd.DataFrame, prefix: str = "p") -> bytes:
+    return frame[[f"{prefix}_{label}" for label in CLASSES]].to_numpy().tobytes()
+
+
+def check_test_part(run: Run, found: Prediction) -> None:
+    """Check that the rows of the test part have the bits and the order that they have in the run's predictions."""
+    expected = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    of_test = found.to_frame("pandas").merge(expected[["time", "symbol"]], on=["time", "symbol"])
+    assert of_test[["time", "symbol"]].equals(expected[["time", "symbol"]])
+    for prefix in ("raw", "p"):
+        assert probabilities(of_test, prefix) == probabilities(expected, prefix)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("model", MODELS)
+def test_bars_get_the_bits_of_the_test_part(model: str, way: str, table: pa.Table, tmp_path: Path) -> None:
+    config = TrainConfig(model=model, horizon=8, params={"C": 1e-4} if model == "logistic" else {}, **WAYS[way])
+    run = load_run(run_training(config, bars=as_bars(table), root=tmp_path).path)
+    check_test_part(run, run.predict(table, raw=True))
+    check_test_part(run, run.predict(as_bars(table), raw=True))
+    (said,) = (line for line in run.bundle.describe() if line.startswith(model))
+    assert ("class weights undone" in said) == (config.class_weight == "balanced")
+    assert run.metrics["calibration"]["decision"] in said
+
+
+@pytest.mark.slow
+def test_some_of_these_runs_leave_their_calibrator_out(table: pa.Table, tmp_path: Path) -> None:
+    config = TrainConfig(model="xgboost", horizon=8, **WAYS["weights undone, left out"])
+    run = run_training(config, bars=as_bars(table), root=tmp_path)
+    assert run.metrics["calibration"]["used"] is False
+    assert "class weights undone, calibrator left out" in str(run.bundle)
+    undone, none = run.calibrator.steps
+    assert (none.n_rows_, none.metadata_) == (0, {})
+    assert run.calibrator.metadata_["decision"].startswith("calibrator left out")
+    raw = run.predict(table, raw=True).raw
+    assert run.predict(table).prob.tobytes() == run.calibrator.predict_proba(raw).tobytes()
+    np.testing.assert_allclose(run.predict(table).prob, undone.predict_proba(raw), rtol=1e-14)
+
+
+@pytest.mark.slow
+def test_a_stack_is_predicted_by_the_average_that_it_is_judged_by(stack: Run, table: pa.Table) -> None:
+    check_test_part(stack, stack.predict(table, raw=True))
+    said = str(stack.bundle)
+    assert "xgboost" in said
+    assert "logistic" in said
+    assert "plain average of the 2 models" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["json", "pkl"])
+def test_saved_calibrators_are_the_deployed_maps(suffix: str, stack: Run) -> None:
+    table = pq.read_table(stack.path / "predictions.parquet").to_pandas()
+    parts = []
+    for name in ("xgboost", "logistic"):
+        saved = cb.load(stack.path / "checkpoints" / name / f"calibrator.{suffix}")
+        raw, p = (table[[f"{prefix}_{name}_{label}" for label in CLASSES]].to_numpy() for prefix in ("raw", "p"))
+        parts.append(saved.predict_proba(raw))
+        assert parts[-1].tobytes() == p.tobytes()
+    assert np.mean(parts, axis=0).tobytes() == probabilities(table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_live_predictions_are_those_of_the_backtest(model: str, tmp_path: Path) -> None:
+    """200 days of real bars of five stocks, each as it was known on that day, and from as few bars as are needed."""
+    bars = default_bars()
+    run = run_training(replace(TrainConfig(), model=model, calibrate="always"), bars=bars, root=tmp_path)
+    whole = run.predict(bars).to_frame("pandas").set_index(["time", "symbol"])
+    names = np.repeat(bars.symbols, np.diff(bars.starts))
+    columns = {name: getattr(bars, name) for name in ("time", "open", "high", "low", "close", "volume")}
+    frame = pa.table({"symbol": names.tolist(), **columns})
+    days = np.random.default_rng(0).choice(np.unique(bars.time)[WARM_UP_BARS:], 200, replace=False)
+    for day in days:
+        known = frame.filter(pa.array(bars.time <= day))
+        starts = np.concatenate(([0], np.cumsum(np.unique(known["symbol"].to_numpy(), return_counts=True)[1])))
+        enough = [s for s in range(len(starts) - 1) if starts[s + 1] - starts[s] >= WARM_UP_BARS]
+        rows = np.concatenate([np.arange(starts[s], starts[s + 1]) for s in enough])
+        least = np.concatenate([np.arange(starts[s + 1] - WARM_UP_BARS, starts[s + 1]) for s in enough])
+        for some in (rows, least):
+            last = run.predict(known.take(some), last=True).to_frame("pandas").set_index(["time", "symbol"])
+            assert len(last) == len(enough)
+            assert probabilities(last) == probabilities(whole.loc[last.index])
+
+
+def test_rows_without_a_finished_label_are_predicted_too(run: Run, table: pa.Table) -> None:
+    bars = as_bars(table)
+    found, data = run.predict(bars), run_dataset(run.config, bars)
+    assert found.n_rows == bars.n_rows - len(SYMBOLS) * (WARM_UP_BARS - 1)
+    assert found.time.max() == bars.time.max() > data.time.max()
+    last = run.predict(bars, last=True)
+    assert last.symbol.tolist() == list(SYMBOLS)
+    assert (last.time == bars.time.max()).all()
+    assert last.prob.tobytes() == found.prob[-len(SYMBOLS) :].tobytes()
+    assert last.raw is None
+    assert (found.run_id, found.n_left_out) == (run.run_id, 0)
+
+
+def test_features_are_taken_by_name_with_times_and_symbols_beside_them(run: Run, table: pa.Table) -> None:
+    bars = as_bars(table)
+    X, names = bar_features(bars)
+    kept = np.isfinite(X).all(axis=1)
+    symbol = np.repeat(SYMBOLS, np.diff(bars.starts))[kept]
+    frame = pd.DataFrame(X[kept], columns=names)[list(names[::-1])].assign(time=bars.time[kept], symbol=symbol)
+    expected = run.predict(bars)
+    for container in (frame, pl.DataFrame(frame), pa.Table.from_pandas(frame, preserve_index=False)):
+        found = run.predict(container)
+        assert found.prob.tobytes() == expected.prob.tobytes()
+        assert found.symbol.tolist() == expected.symbol.tolist()
+        assert (found.time == expected.time).all()
+    bare = run.predict(frame.drop(columns=["time", "symbol"]), last=True)
+    assert (bare.time, bare.symbol, bare.n_rows) == (None, None, 1)
+    assert list(bare.to_frame("pandas")) == ["p_-1", "p_0", "p_1"]
+    for wrong, said in (
+        (frame.drop(columns="range"), "X lacks 'range'"),
+        (frame.assign(spread=0.0), "X has 'spread' besides"),
+        (frame.rename(columns={"gap": "jump"}), "X lacks 'gap' and has 'jump' besides"),
+    ):
+        with pytest.raises(ColumnOrderError, match=re.escape(said)):
+            run.predict(wrong)
+
+
+def test_bars_that_say_too_little_are_refused(run: Run, table: pa.Table, tmp_path: Path) -> None:
+    short = pa.concat_tables([table.slice(0, 700), table.slice(700, WARM_UP_BARS - 1)])
+    with pytest.raises(CalibrantError, match=r"too few bars of 'B' \(60\): features look back over 61 bars"):
+        run.predict(short)
+    assert run.predict(pa.concat_tables([table.slice(0, 700), table.slice(700, WARM_UP_BARS)]), last=True).n_rows == 2
+    lacking = f"{run.run_id} was trained on 'volume', which these bars don't give. Pass bars with a column 'volume'"
+    with pytest.raises(ColumnOrderError, match=re.escape(lacking)):
+        run.predict(table.drop_columns("volume"))
+    with pytest.raises(UnknownNameError, match="has no column 'time'"):
+        run.predict(table.drop_columns("time"))
+    without = run_training(
+        replace(run.config, calibrate="auto"), bars=as_bars(table.drop_columns("volume")), root=tmp_path
+    )
+    one, other = (without.predict(bars).prob for bars in (table, table.drop_columns("volume")))
+    assert one.tobytes() == other.tobytes()
+
+
+def test_a_market_that_stands_still_is_left_out_and_named(run: Run, table: pa.Table) -> None:
+    still = table.slice(700).to_pandas()
+    still.loc[still.index[-30:], ["open", "high", "low", "close"]] = 50.0
+    bars = as_bars(pa.concat_tables([table.slice(0, 700), pa.Table.from_pandas(still, table.schema)]))
+    found = run.predict(bars)
+    assert found.n_left_out == 20  # from where ten bars had no move, and so no volatility
+    assert "20 bars left out: nothing moved before" in str(found)
+    with pytest.warns(DataWarning, match="the last bar of B has no features, as nothing moved before it"):
+        last = run.predict(bars, last=True)
+    assert (last.symbol.tolist(), last.n_left_out) == (["A"], 1)
+    with (
+        pytest.warns(DataWarning, match="the last bar of B"),
+        pytest.raises(CalibrantError, match="has no row to predict: nothing moved"),
+    ):
+        run.predict(pa.Table.from_pandas(still, table.schema), last=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoints/model.txt", "checkpoints/calibrator.json", "config.toml", "metrics.json"]
+)
+def test_a_run_that_was_changed_predicts_nothing(
+    name: str, make_bars: Callable[..., Bars], table: pa.Table, tmp_path: Path
+) -> None:
+    run = run_training(TrainConfig(model="lightgbm", horizon=8), bars=make_bars(500), root=tmp_path)
+    file = run.path / name
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(DocumentError, match=r"is missing or was changed after the run\. Train the model again"):
+        load_run(run.path).predict(table)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_table_predicts_tables(table: pa.Table, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    n = 1_200
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    frame.loc[::7, "b"] = np.nan
+    frame["when"] = np.datetime64("2021-01-01") + np.arange(n)
+    frame["known"] = frame["when"] + np.timedelta64(3, "D")
+    frame["side"] = np.where(frame["a"] + rng.normal(size=n) > 0.5, "up", "down")
+    config = TrainConfig(
+        model="xgboost", table="own", label="side", time="when", label_end="known", class_weight="balanced"
+    )
+    run = load_run(run_training(config, table=frame, root=tmp_path).path)
+    expected = pq.read_table(run.path / "predictions.parquet").to_pandas()
+    new = frame.drop(columns=["side", "known"])[["c", "when", "b", "a"]].sample(frac=1.0, random_state=0)
+    found = run.predict(new, raw=True)
+    assert found.symbol is None
+    of_test = found.to_frame("pandas").merge(expected[["time"]], on="time")
+    for prefix in ("raw", "p"):
+        names = [f"{prefix}_down", f"{prefix}_up"]
+        assert of_test[names].to_numpy().tobytes() == expected[names].to_numpy().tobytes()
+    assert run.predict(new, last=True).time.tolist() == [frame["when"].max()]
+    with pytest.raises(UnknownNameError, match="has no column 'b'"):
+        run.predict(new.drop(columns="b"))
+    with pytest.warns(DataWarning, match=r"has 1 column that .* was not trained on, and that is not used: 'd'"):
+        assert run.predict(new.assign(d=1.0)).prob.tobytes() == found.prob.tobytes()
+    with pytest.raises(ColumnOrderError, match="which these bars don't give"):
+        run.predict(as_bars(table))
