@@ -123,8 +123,8 @@ def _grouped_totals() -> Any:
 def _prediction() -> Any:
     from calibrant.training import Prediction
 
-    times = (np.datetime64("2026-01-01") + np.arange(60)).astype("datetime64[us]")
-    return Prediction("run", np.array(HOSTILE), MATRIX, MATRIX, times, np.array(HOSTILE * 20, dtype=object), 2)
+    times = (np.datetime64("2026-01-01") + np.arange(12)).astype("datetime64[us]")
+    return Prediction("run", np.array(HOSTILE), MATRIX[:12], MATRIX[:12], times, np.array(HOSTILE * 4, dtype=object), 2)
 
 
 #: A result of each class, by its name.

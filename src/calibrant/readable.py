@@ -24,9 +24,9 @@ _MOST_LETTERS, _LEAST_WIDTH = 40, 24
 _SMALL, _LARGE = 1e-4, 1e3
 _GAP = "  "
 #: How times are written that are all whole days, minutes or seconds; others as they are.
-_SECOND = {"microsecond": 0}
-_MINUTE = {"second": 0, **_SECOND}
-_TIMES = (
+_SECOND: dict[str, Any] = {"microsecond": 0}
+_MINUTE: dict[str, Any] = {"second": 0, **_SECOND}
+_TIMES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("%Y-%m-%d", {"hour": 0, "minute": 0, **_MINUTE}),
     ("%Y-%m-%d %H:%M", _MINUTE),
     ("%Y-%m-%d %H:%M:%S", _SECOND),

@@ -1,4 +1,4 @@
-"""`train` and `oof`, killed at changes of files, without disk or rights, with a clock that goes back.
+"""`train`, `oof` and `predict`, killed at changes of files, without disk or rights, with a clock that goes back.
 
 A run is there as a whole or not at all, the next one finishes, and what a killed one left goes with it.
 """
@@ -98,3 +98,51 @@ def test_who_may_not_write_is_told_so_and_changes_nothing(name: str, tmp_path: P
 def test_a_clock_that_goes_back_changes_nothing(name: str) -> None:
     assert in_child(COMMANDS[name].split(), turn_back_clock) == 0
     check_runs(1)
+
+
+@pytest.fixture
+def predicting() -> list[str]:
+    """Return the words of a prediction whose output is there already, by a run that is there."""
+    assert in_child(COMMANDS["train"].split()) == 0
+    words = "predict last --data bars.csv -o out.parquet --runs runs"
+    assert in_child([*words.split(), "--last"]) == 0
+    return words.split()
+
+
+def test_a_prediction_that_is_killed_leaves_the_old_file_or_the_new_one(predicting: list[str]) -> None:
+    output, old = Path("out.parquet"), Path("out.parquet").read_bytes()
+    assert in_child(predicting) == 0
+    new = output.read_bytes()
+    assert new != old
+    for n_events in range(1, 40):
+        output.write_bytes(old)
+        code = in_child(predicting, kill_at, n_events)
+        assert output.read_bytes() in (old, new)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        assert in_child(predicting) == 0
+        assert output.read_bytes() == new
+        assert list(Path().rglob(".calibrant-*")) == []
+    else:
+        pytest.fail("the command never finished")
+    assert n_events > 2
+    check_runs(1)
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1, 1_000])
+def test_a_prediction_onto_a_full_disk_leaves_the_old_file(most_bytes: int, predicting: list[str]) -> None:
+    old = Path("out.parquet").read_bytes()
+    assert in_child(predicting, fill_disk, most_bytes) == 2
+    assert Path("out.parquet").read_bytes() == old
+    assert list(Path().rglob(".calibrant-*")) == []
+    check_runs(1)
+    assert in_child(predicting) == 0
+
+
+def test_a_prediction_by_who_may_not_write_changes_nothing(predicting: list[str], tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    tmp_path.chmod(0o555)
+    assert in_child(predicting, give_up_rights) == 2
+    tmp_path.chmod(0o755)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -30,9 +30,9 @@ SYMBOLS = ("A", "B")
 #: What a run may do to a model's output: undo class weights or not, calibrate or not.
 WAYS: dict[str, dict[str, Any]] = {
     "calibrated": {"calibrate": "always"},
-    "left out": {"calibrate": "if_better", "seed": 1},
+    "used if better": {"calibrate": "if_better", "seed": 1},
     "weights undone, calibrated": {"calibrate": "always", "class_weight": "balanced"},
-    "weights undone, left out": {"calibrate": "if_better", "class_weight": "balanced", "seed": 1},
+    "weights undone, used if better": {"calibrate": "if_better", "class_weight": "balanced", "seed": 1},
     "specified": {"calibrator": "specified", "class_weight": "balanced"},
 }
 
@@ -83,7 +83,7 @@ def test_bars_get_the_bits_of_the_test_part(model: str, way: str, table: pa.Tabl
 
 @pytest.mark.slow
 def test_some_of_these_runs_leave_their_calibrator_out(table: pa.Table, tmp_path: Path) -> None:
-    config = TrainConfig(model="xgboost", horizon=8, **WAYS["weights undone, left out"])
+    config = TrainConfig(model="xgboost", horizon=8, **WAYS["weights undone, used if better"])
     run = run_training(config, bars=as_bars(table), root=tmp_path)
     assert run.metrics["calibration"]["used"] is False
     assert "class weights undone, calibrator left out" in str(run.bundle)
