@@ -27,6 +27,7 @@ from calibrant import decisions, engines, forecasts, metrics, prior, rank_preser
 from calibrant.errors import CalibrantError, UnknownNameError
 from calibrant.monitor import CalibrationMonitor, DriftMonitor
 from calibrant.readable import Readable, as_text
+from calibrant.training import RefreshResult
 
 MODULES = (
     "",
@@ -114,6 +115,15 @@ def _drift() -> DriftMonitor:
     return watched
 
 
+def _refresh() -> RefreshResult:
+    gap = {"value": -0.033, "standard_error": 0.0174, "low": -0.0672, "high": 0.0012}
+    differences = {"in_use": gap, "none": gap}
+    said = {"reason": "later rows show no loss.", "decision": "calibrator used (temperature 3.2)"}
+    return RefreshResult(
+        "refreshed", "xgboost_h20", "xgboost_h20_refreshed", n_rows=599, differences=differences, **said
+    )
+
+
 def _grouped_totals() -> Any:
     groups = {"region": np.arange(60) % 2, "age": np.arange(60) // 30}
     totals = {name: {0: [9.0, 9.0, 12.0], 1: [9.0, 9.0, 12.0]} for name in groups}
@@ -141,6 +151,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "Compared": lambda: cb.compare(P, Y, methods=["sigmoid"]).methods[0],
     "Difference": lambda: cb.compare(P, Y, methods=["sigmoid"]).methods[0].log_loss_difference,
     "ModelComparison": lambda: cb.compare_models(Y, dict(zip(HOSTILE, (P, TRUTH, TRUTH**1.5), strict=True))),
+    "RefreshResult": _refresh,
     "ScoreSummary": lambda: cb.ScoreSummary.from_arrays(P, Y),
     "QuantisedSummary": lambda: engines.summarise(pa.table({"p": P, "y": Y}), score="p", label="y", max_distinct=50),
     "ErrorBounds": lambda: EXAMPLES["QuantisedSummary"]().bounds,

@@ -15,7 +15,8 @@ from calibrant.cli import choices
 SLOW_TO_IMPORT = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "pandas", "sklearn", "narwhals", "rich")
 HELPED = (
     *("evaluate", "check", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up"),
-    *("runs", "predict", "forecast", "forecast fit", "forecast evaluate", "forecast apply", "decide experiment"),
+    *("runs", "predict", "refresh", "forecast", "forecast fit", "forecast evaluate", "forecast apply"),
+    "decide experiment",
     "rank-preserve",
     *("decide", "decide evaluate", "decide promise", "decide curve"),
 )

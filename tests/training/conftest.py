@@ -47,3 +47,33 @@ def make_table() -> MakeTable:
 def make_bars(make_table: MakeTable) -> Callable[..., Bars]:
     """Return a function that makes the bars of a random market."""
     return lambda *args, **more: as_bars(make_table(*args, **more))
+
+
+def momentum_table(n_steady: int, n_drifted: int, *, seed: int = 3, after: float = 0.2) -> pa.Table:
+    """Return bars whose returns follow the one before by a half, and from some bar on by `after`.
+
+    What a model learns of the first part it believes in the second one too: there it is too sure of itself.
+    """
+    rng = np.random.default_rng(seed)
+    n = n_steady + n_drifted
+    follows = np.where(np.arange(n) < n_steady, 0.5, after)
+    moves = 0.01 * rng.normal(size=n)
+    for i in range(1, n):
+        moves[i] += follows[i] * moves[i - 1]
+    close = 100.0 * np.exp(np.cumsum(moves))
+    opened = np.append(100.0, close[:-1])
+    return pa.table(
+        {
+            "time": np.datetime64("2000-01-01") + np.arange(n),
+            "open": opened,
+            "high": np.maximum(opened, close) * 1.001,
+            "low": np.minimum(opened, close) / 1.001,
+            "close": close,
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def make_momentum() -> MakeTable:
+    """Return a function that makes bars of which a model knows something, and from some bar on less."""
+    return momentum_table

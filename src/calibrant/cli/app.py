@@ -39,6 +39,7 @@ COMMANDS = {
     "train": "Train a model of market bars, calibrate it, and measure both.",
     "oof": "Predict out of fold by several models, calibrate, and stack them.",
     "predict": "Predict new bars or rows by a training run.",
+    "refresh": "Fit a run's calibrator anew to the newest rows, behind a gate.",
     "warm-up": "Compile the loops once, for images and containers.",
     "runs": "List, show, compare and export training runs.",
 }

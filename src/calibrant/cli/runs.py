@@ -72,7 +72,7 @@ def list_command(root: str, as_json: bool) -> None:
 @json_option
 def show_command(run: str, root: str, as_json: bool) -> None:
     """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
-    from calibrant.cli import oof, train
+    from calibrant.cli import oof, refresh, train
     from calibrant.training import find_run
 
     found = find_run(run, root)
@@ -83,10 +83,14 @@ def show_command(run: str, root: str, as_json: bool) -> None:
             return
         config = _settings(found).items()
         settings = ", ".join(f"{name} {_shown(value)}" for name, value in config if value not in ("", {}, ()))
-        share = found.record["overhead"]["share_of_model_fit"]
-        echo(f"{found.run_id}: {settings}\n")
-        if share is not None:
-            echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
+        echo(f"{found.run_id}: {settings}
+")
+        share = found.record.get("overhead", {}).get("share_of_model_fit")
+        if found.found.get("command") == "refresh":
+            echo(refresh.origin_text(found))
+        elif share is not None:
+            echo(f"Calibration took {100 * share:.2f} % of the model's training time
+")
         echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 

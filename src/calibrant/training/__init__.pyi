@@ -5,6 +5,7 @@ from calibrant.training.bundle import Bundle as Bundle, Member as Member, Predic
 from calibrant.training.config import TrainConfig as TrainConfig, read_config as read_config
 from calibrant.training.mlflow_export import export_to_mlflow as export_to_mlflow
 from calibrant.training.out_of_fold import out_of_fold_predictions as out_of_fold_predictions
+from calibrant.training.refresh import RefreshResult as RefreshResult, refresh_run as refresh_run
 from calibrant.training.run_folder import Run as Run, find_run as find_run, list_runs as list_runs, load_run as load_run
 from calibrant.training.sizing import (
     StakeRule as StakeRule,
@@ -35,5 +36,6 @@ from calibrant.training.metrics_report import (
 )
 from calibrant.training.models import MODELS as MODELS
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS
+from calibrant.training.refresh_gate import LEVEL as LEVEL
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT
 from calibrant.training.stacking import CLASS_FREQUENCIES as CLASS_FREQUENCIES

@@ -18,7 +18,8 @@ from calibrant.training.features import bar_features
 from calibrant.training.labels import BarLabels
 from calibrant.validation import Labels
 
-_FEWEST_ROWS = 30
+#: Without so many rows a part of the data can't be fitted to, or judge.
+FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,10 +150,10 @@ def hold_out(
     fit_rows, stop_rows = _last(data, past, round(stop * past.size), embargo)
     parts = {"fit": fit_rows, "stop": stop_rows, "validation": validation_rows, "test": test_rows}
     for name, part in parts.items():
-        if part.size < _FEWEST_ROWS or np.unique(data.y[part]).size < 2:
+        if part.size < FEWEST_ROWS or np.unique(data.y[part]).size < 2:
             raise InvalidInputError(
                 f"the {name} part has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
-                f"at least {_FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
+                f"at least {FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
             )
     return Holdout(**parts, n_purged=n - sum(part.size for part in parts.values()))
 

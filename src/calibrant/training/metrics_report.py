@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,13 +191,14 @@ def gates(found: dict[str, Any]) -> dict[str, Any]:
     error = found["forecasts"][AFTER]["ece"]
     inside = bool(error["value"] <= error["noise_band"])
     return {
-        f"log_loss_at_most_{BEFORE}_plus_1_se": {**harm, "passed": _is_no_worse(harm)},
+        f"log_loss_at_most_{BEFORE}_plus_1_se": {**harm, "passed": is_no_worse(harm)},
         f"skill_over_{NO_SKILL}": {**gain, "passed": has_skill(found, AFTER)},
         "ece_within_noise_band": {"value": error["value"], "noise_band": error["noise_band"], "passed": inside},
     }
 
 
-def _is_no_worse(gap: dict[str, Any]) -> bool:
+def is_no_worse(gap: Mapping[str, Any]) -> bool:
+    """Say whether a mean loss is above that of another forecast by a standard error of their difference at most."""
     # where a log loss is infinite, the standard error is not a number, or none in what was written
     error = gap["standard_error"]
     return error is not None and bool(gap["value"] <= error + _ROUNDING)

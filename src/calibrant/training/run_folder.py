@@ -99,14 +99,14 @@ class Run:
         n_classes, n_threads = len(self.found["classes"]), self.config.n_threads
         return {
             name: read_model(name, n_classes, folder, n_threads=n_threads, trusted=self.trusted)
-            for name, folder in self._folders().items()
+            for name, folder in self.model_folders().items()
         }
 
     @cached_property
     def calibrators(self) -> dict[str, Fitted]:
         """What turns the output of each model into calibrated probabilities."""
         self.check("checkpoints/")
-        return {name: persistence.load(folder / "calibrator.json") for name, folder in self._folders().items()}
+        return {name: persistence.load(folder / "calibrator.json") for name, folder in self.model_folders().items()}
 
     @property
     def model(self) -> Model:
@@ -152,14 +152,14 @@ class Run:
                 if not file.is_file() or _sha256(file) != expected:
                     raise DocumentError(f"{file} is missing or was changed after the run. Train the model again.")
 
-    def _folders(self) -> dict[str, Path]:
+    def model_folders(self) -> dict[str, Path]:
         """Return the folder of each model's checkpoints: a run of several has one for each."""
         root = self.path / "checkpoints"
         names = self.found.get("models")
         return {short_name(self.config.model): root} if names is None else {name: root / name for name in names}
 
     def _only_name(self, attribute: str) -> str:
-        names = list(self._folders())
+        names = list(self.model_folders())
         if len(names) > 1:
             raise InvalidInputError(
                 f"{self.run_id} holds {len(names)} models: {listed(names)}. Take one of its {attribute}, as in "

@@ -48,9 +48,13 @@ class Trained:
         """Write the model and its calibrator, with what was decided about it, into a new folder."""
         folder.mkdir(parents=True)
         self.model.save(folder)
-        said = {"decision": self.calibration.describe(), **metadata}
-        for suffix in ("json", "pkl"):
-            persistence.save(self.calibrator, folder / f"calibrator.{suffix}", metadata=said)
+        save_calibrator(self.calibrator, folder, {"decision": self.calibration.describe(), **metadata})
+
+
+def save_calibrator(calibrator: Fitted, folder: Path, metadata: dict[str, Any]) -> None:
+    """Write what turns a model's output into calibrated probabilities beside the model."""
+    for suffix in ("json", "pkl"):
+        persistence.save(calibrator, folder / f"calibrator.{suffix}", metadata=metadata)
 
 
 def training_weight(data: Dataset, *, uniqueness: bool, balanced: bool) -> tuple[FloatArray, PriorShift | None]:
