@@ -262,3 +262,30 @@ def test_a_run_that_was_changed_is_not_refreshed(table: pa.Table, tmp_path: Path
         file.write(b" ")
     with pytest.raises(DocumentError, match="is missing or was changed after the run"):
         refresh_run(load_run(run.path), table)
+
+
+def test_a_run_of_a_table_is_refreshed_by_the_newest_rows_of_one(tmp_path: Path) -> None:
+    """Columns may stand in another order, beside others, and times are whole numbers."""
+    rng = np.random.default_rng(0)
+    n, steady = 2_000, 1_400
+    x = rng.normal(size=(n, 2))
+    believed = np.where(np.arange(n) < steady, 1.5, 0.4)
+    label = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-believed * x[:, 0])), "up", "down")
+    columns = {"x": x[:, 0], "z": x[:, 1], "label": label, "at": np.arange(n), "known": np.arange(n) + 2}
+    table = pa.table(columns)
+    pq.write_table(table[:steady], tmp_path / "rows.parquet")
+    names = {"label": "label", "time": "at", "label_end": "known"}
+    config = TrainConfig(model="logistic", table=str(tmp_path / "rows.parquet"), **names)
+    run = run_training(config, root=tmp_path / "runs")
+    turned = table.select(["known", "z", "label", "at", "x"])[1_000:].append_column("more", pa.array(["a"] * 1_000))
+    result = refresh_run(run, turned)
+    assert result.status == "refreshed"
+    assert 1_400 - 2 <= n - result.n_rows <= 1_404, "rows that the run has seen are left out"
+    new = load_run(tmp_path / "runs" / str(result.run_id))
+    one = pa.table({"x": [3.0], "z": [0.0]})
+    assert run.predict_proba(one)[0, 1] > 0.95 > 0.85 > new.predict_proba(one)[0, 1] > 0.65
+    with pytest.raises(CalibrantError, match="x"):
+        refresh_run(run, turned.drop_columns(["x"]))
+    odd = turned.set_column(2, "label", pa.array(["flat", *turned["label"].to_pylist()[1:]]))
+    with pytest.raises(InvalidLabelError, match="holds the labels 'flat', and .* was trained on 'down', 'up'"):
+        refresh_run(run, odd)

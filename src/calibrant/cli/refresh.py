@@ -24,7 +24,7 @@ _WORDS = {"in_use": "the calibrator in use", "none": "no calibrator"}
     "calibrant refresh xgboost_h20 --data newest.parquet --dry-run",
 )
 @click.argument("run")
-@click.option("--data", metavar="FILE", help="The newest bars.  [default: the file of RUN, read again]")
+@click.option("--data", metavar="FILE", help="The newest bars or rows.  [default: the file of RUN, read again]")
 @click.option("--later", default=0.5, metavar="SHARE", help="Of the new rows, to judge by: the last ones in time.")
 @click.option("--dry-run", is_flag=True, help="Judge, and write nothing.")
 @click.option("--runs", "root", default=choices.RUNS_ROOT, metavar="FOLDER", help="The folder of all runs.")
@@ -36,7 +36,8 @@ def command(
     """Fit the calibrator of RUN anew to the newest rows; the model stays. Exit 1 where later rows show a loss.
 
     RUN is named by its id, by a part of it that no other id holds, by its folder, or as last. FILE holds the newest
-    bars, and enough of those before for the features. Rows count that begin after the last label that RUN knew of.
+    bars, and enough of those before for the features; or, of a run of a table, rows with the same columns, each with a
+    label. Rows count that begin after the last label that RUN knew of.
 
     The earlier ones fit a candidate. On the later ones its log loss is compared with that of the calibrator in use, and
     with that of none: where it is above neither by more than a standard error, the calibrator is fitted to all new rows

@@ -164,7 +164,9 @@ def gate_lines(metrics: dict[str, Any]) -> list[str]:
 
 def _drift_lines(metrics: dict[str, Any]) -> list[str]:
     """Say where the calibrated ECE was within its noise band on unseen rows before the test part, and is not in it."""
-    earlier = metrics["validation"] if "validation" in metrics else metrics["out_of_fold"]
+    earlier = metrics.get("validation", metrics.get("out_of_fold"))
+    if earlier is None:  # of a refresh, whose later rows follow at once
+        return []
     before, now = (found["forecasts"][AFTER]["ece"] for found in (earlier, metrics["test"]))
     if before["value"] > before["noise_band"] or now["value"] <= now["noise_band"]:
         return []
