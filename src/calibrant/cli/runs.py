@@ -83,14 +83,12 @@ def show_command(run: str, root: str, as_json: bool) -> None:
             return
         config = _settings(found).items()
         settings = ", ".join(f"{name} {_shown(value)}" for name, value in config if value not in ("", {}, ()))
-        echo(f"{found.run_id}: {settings}
-")
+        echo(f"{found.run_id}: {settings}\n")
         share = found.record.get("overhead", {}).get("share_of_model_fit")
         if found.found.get("command") == "refresh":
             echo(refresh.origin_text(found))
         elif share is not None:
-            echo(f"Calibration took {100 * share:.2f} % of the model's training time
-")
+            echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
         echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
 
 
