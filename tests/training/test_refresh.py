@@ -287,5 +287,5 @@ def test_a_run_of_a_table_is_refreshed_by_the_newest_rows_of_one(tmp_path: Path)
     with pytest.raises(CalibrantError, match="x"):
         refresh_run(run, turned.drop_columns(["x"]))
     odd = turned.set_column(2, "label", pa.array(["flat", *turned["label"].to_pylist()[1:]]))
-    with pytest.raises(InvalidLabelError, match="holds the labels 'flat', and .* was trained on 'down', 'up'"):
+    with pytest.raises(InvalidLabelError, match=r"holds the labels 'flat', and .* was trained on 'down', 'up'"):
         refresh_run(run, odd)
