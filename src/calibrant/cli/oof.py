@@ -98,13 +98,15 @@ def command(
 
     settings = settings_of(ctx, config_file, given)
     if predictions is not None or settings.get("score"):
+        if predictions is not None and ctx.get_parameter_source("table") is ParameterSource.COMMANDLINE:
+            raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
         chosen = with_scores(settings, predictions, score, split_list(members or ""))
         config = TrainConfig(**_without_models(ctx, chosen))
-        echo(closing_text(run_predictions(config, rule=StakeRule(cost=cost), root=root, echo=True)))
-        return
+        run = run_predictions(config, rule=StakeRule(cost=cost), root=root, echo=True)
+        echo(closing_text(run))
+        ctx.exit(0 if no_gate else gates_code(run))
     if score or members:
         raise InvalidInputError("--score and --members are of --predictions. Name the file.")
-
     names = [name.strip() for name in models.split(",") if name.strip()]
     check_choice("--variant", variant, VARIANTS)
     for name in names:
@@ -125,11 +127,7 @@ def with_scores(
     from calibrant.tables import open_rows
     from calibrant.training import find_scores
 
-    found = dict(settings)
-    if file is not None:
-        if settings.get("table"):
-            raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
-        found["table"] = file
+    found = settings | ({} if file is None else {"table": file})
     if file is not None or score or members:
         source = open_rows(found["table"])
         columns = [split_names([text], source.names) for text in score]

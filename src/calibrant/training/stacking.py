@@ -7,6 +7,7 @@ to out-of-fold predictions alone: in-sample ones would make it trust the model t
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -143,6 +144,7 @@ def fit_meta_learner(
     Wolpert (1992), *Stacked generalization*, Neural Networks 5.
     Ting and Witten (1999), *Issues in stacked generalization*, JAIR 10: probabilities as inputs.
     """
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     checked = read_members(members)
@@ -157,7 +159,15 @@ def fit_meta_learner(
     if present.size < 2:
         raise InvalidInputError("y holds one class only among rows with weight. Pass rows of at least two classes.")
     x = _log_ratios(parts, clip)
-    fitted = LogisticRegression(C=C, max_iter=1000).fit(x, codes, sample_weight=weight)
+    fitted = LogisticRegression(C=C, max_iter=1000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        try:
+            fitted.fit(x, codes, sample_weight=weight)
+        except (
+            ConvergenceWarning
+        ):  # of log-probabilities in hundreds, as naive Bayes has them: Newton's steps know scale
+            fitted.set_params(solver="newton-cholesky").fit(x, codes, sample_weight=weight)
     coef, intercept = np.zeros((x.shape[1], n_classes)), np.full(n_classes, -np.inf)
     if present.size == 2:  # scikit-learn then fits the logit of the second class
         coef[:, present[1]], intercept[present] = fitted.coef_[0], (0.0, fitted.intercept_[0])

@@ -258,6 +258,7 @@ def _run(
             data = run_dataset(config, used)
             outcome = train(used, data)
             metrics = measure(config, outcome, rule=rule)
+            metrics["warnings"] += feature_warnings(data) if config.table and not config.score else []
             _write(folder, config, used, data, outcome, metrics)
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
             block = metrics["calibration"]
@@ -381,7 +382,6 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
     warnings = metrics_report.leak_warnings(on_test, on_earlier, is_market=test.label_return is not None)
-    warnings += feature_warnings(test) if config.table and not config.score else []
     acting: dict[str, Any] = {"left_out": NO_STAKES}
     if test.has_stakes:
         acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
