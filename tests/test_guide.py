@@ -8,7 +8,10 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
 
+import calibrant as cb
 from page_runner import ROOT, fenced, run
 
 GUIDE = ROOT / "docs" / "guide"
@@ -57,6 +60,34 @@ def test_every_picture_is_of_a_page() -> None:
 def test_links_of_a_page_lead_somewhere(name: str) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", (GUIDE / name).read_text("utf-8"))
     assert [t for t in targets if not t.startswith("https://") and not (GUIDE / t).exists()] == []
+
+
+def names_of_the_table() -> list[str]:
+    """Return what stands in the second column of the tables of the page on other packages, as code."""
+    page = (GUIDE / "coming-from-other-packages.md").read_text("utf-8")
+    rows = re.findall(r"^\|[^|]*\|([^|]*)\|", page, re.MULTILINE)
+    return [code for row in rows for code in re.findall(r"`(cb\.[^`]+)`", row)]
+
+
+@pytest.mark.parametrize("code", names_of_the_table())
+def test_names_that_stand_for_those_of_other_packages_run(code: str) -> None:
+    rng = np.random.default_rng(0)
+    P = rng.dirichlet([2.0, 2.0, 2.0], 200)
+    p = rng.random(200)
+    y = (rng.random(200) < p).astype(int)
+    mpl.use("Agg")
+    names = {"cb": cb, "clf": GaussianNB().fit(P, y), "FrozenEstimator": FrozenEstimator, "p": p, "P": P}
+    found = eval(code, names | {"y": rng.integers(0, 3, 200) if "P, " in code else y})
+    if isinstance(found, cb.CalibratedClassifierCV):
+        assert found.fit(P, P[:, 0] > rng.random(200)).predict_proba(P).shape == (200, 2)
+    elif hasattr(found, "fit"):
+        assert found.fit(p, y).predict_proba(p).shape == (200,)
+    else:
+        assert found is not None
+
+
+def test_the_table_of_names_is_read() -> None:
+    assert len(names_of_the_table()) >= 25
 
 
 @pytest.mark.parametrize("name", PAGES)
