@@ -28,6 +28,7 @@ class Client:
     def __init__(self) -> None:
         self.runs: dict[str, dict[str, Any]] = {}
         self.experiments: dict[str, str] = {}
+        self.models: list[dict[str, Any]] = []
 
     def get_experiment_by_name(self, name: str) -> Any:
         return SimpleNamespace(experiment_id=self.experiments[name]) if name in self.experiments else None
@@ -61,10 +62,10 @@ class Client:
         assert type(value) is float
         self.runs[run_id]["metrics"][name] = value
 
-    def log_artifacts(self, run_id: str, folder: str) -> None:
+    def log_artifacts(self, run_id: str, folder: str, path: str = "") -> None:
         if "artifacts" in self.experiments:
             raise RefusedError("the disk is full")
-        self.runs[run_id]["files"] = folder
+        self.runs[run_id].setdefault("files", {})[path] = folder
 
     def set_terminated(self, run_id: str) -> None:
         self.runs[run_id]["status"] = "FINISHED"
@@ -75,6 +76,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     made = Client()
     for name, entries in {
         "mlflow": {},
+        "mlflow.pyfunc": {"save_model": lambda _, **how: made.models.append(how)},
         "mlflow.tracking": {"MlflowClient": lambda **_: made},
         "mlflow.exceptions": {"MlflowException": RefusedError},
     }.items():
@@ -94,7 +96,10 @@ def test_a_run_is_copied_whole_and_once(run: Run, client: Client) -> None:
     assert export_to_mlflow(run, tracking_uri="x") == export_to_mlflow(run, tracking_uri="x") == "r0"
     (copy,) = client.runs.values()
     assert copy["status"] == "FINISHED"
-    assert Path(copy["files"]) == run.path
+    assert Path(copy["files"][""]) == run.path
+    assert Path(copy["files"]["bundle"]).name == "bundle"
+    (model,) = client.models
+    assert (model["loader_module"], Path(model["data_path"])) == (export_to_mlflow.__module__, run.path)
     assert copy["params"]["horizon"] == 8
     assert copy["params"]["data_sha256"] == run.found["data_sha256"]
     assert copy["metrics"]["brier_after"] == run.metrics["calibration"]["brier_after"]
