@@ -323,7 +323,7 @@ class Bundle:
         of = self.config
         known = {*self.features, of.label, of.time, of.label_end, of.symbol, of.price_return}
         found = [name for name in names if name not in known and not name.startswith(_INDEX)]
-        return [] if of.features else found
+        return [] if of.features or of.score else found
 
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""
