@@ -1,7 +1,8 @@
 """The training pipeline on market bars: what calibration costs, and what it gives before and after.
 
 Bars are the folder market/ of the one that CALIBRANT_DATA names. Everything is measured on the last fifth of the rows,
-which nothing was fitted to. Boosting is done twice: as the libraries come, which is over-confident, and stopped early.
+which nothing was fitted to, and again by walk-forward (`training_windows`). Boosting is done twice: as the libraries
+come, which is over-confident, and stopped early.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks import training_windows
 from benchmarks._harness import RESULTS, Figure, Results, table
 from calibrant.errors import CalibrantWarning
 from calibrant.training.bars import as_bars
@@ -81,6 +83,10 @@ def run() -> Measured:
         before_and_after(found)
         influence(found)
         stacks(found)
+        training_windows.windows(
+            found, list(cases()), dataset, lambda how, library: estimator(library) if how == AS_IT_COMES else None
+        )
+        training_windows.noise(found)
     return found
 
 

@@ -283,7 +283,8 @@ def test_progress_names_each_model() -> None:
         ({"n_folds": 2}, "n_folds=2 is too small. Pass an integer of at least 3"),
         ({"calibrator": "temprature"}, "Did you mean 'temperature'"),
         ({"n_folds": 301}, "n_folds=301 is more than the 300 rows"),
-        ({"embargo": np.timedelta64(300, "D")}, "has no row to train on"),
+        ({"embargo": 300, "n_folds": 3}, "an embargo of 300 bars leaves a fold no row to train on"),
+        ({"embargo": -1}, "embargo=-1 is too small"),
     ],
 )
 def test_refuses(options: dict[str, Any], text: str) -> None:

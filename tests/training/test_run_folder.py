@@ -96,7 +96,7 @@ def test_the_log_ends_with_the_specified_line(run: Run) -> None:
 def test_predictions_are_those_of_the_saved_model_and_calibrator(run: Run, bars: Bars) -> None:
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
     data = run_dataset(CONFIG, bars)
-    rows = data.take(run_parts(CONFIG, bars, data).test)
+    rows = data.take(run_parts(CONFIG, data).test)
     assert run.predict_proba(rows.X).tobytes() == table[["p_-1", "p_0", "p_1"]].to_numpy().tobytes()
     raw = run.predict_proba(rows.X, calibrated=False)
     assert raw.tobytes() == table[["raw_-1", "raw_0", "raw_1"]].to_numpy().tobytes()
@@ -131,7 +131,7 @@ def test_features_are_matched_by_name(run: Run) -> None:
 def test_figures_of_the_specified_calibrator_are_those_of_purged_blocks_in_time(bars: Bars, tmp_path: Path) -> None:
     run = run_training(replace(CONFIG, calibrator="specified"), bars=bars, root=tmp_path)
     data = run_dataset(CONFIG, bars)
-    rows = data.take(run_parts(CONFIG, bars, data).validation)
+    rows = data.take(run_parts(CONFIG, data).validation)
     raw = run.predict_proba(rows.X, calibrated=False)
     fitted = cb.ProbabilityCalibrator().fit_rows(rows.rows(raw))
     assert isinstance(run.calibrator, cb.ProbabilityCalibrator)
@@ -174,7 +174,7 @@ def test_the_saved_calibrator_of_a_balanced_run_undoes_the_weights_too(
         assert saved.predict_proba(raw.to_numpy()).tobytes() == calibrated.to_numpy().tobytes()
     assert np.abs(saved.steps[1].predict_proba(raw.to_numpy()) - calibrated.to_numpy()).max() > 0.01
     data = run_dataset(config, bars)
-    rows = data.take(run_parts(config, bars, data).test)
+    rows = data.take(run_parts(config, data).test)
     expected = table[["p_-1", "p_0", "p_1"]].to_numpy()
     assert run.predict_proba(rows.X).tobytes() == expected.tobytes()
 
@@ -281,7 +281,7 @@ def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Pat
     run = run_training(config, bars=bars, model=forest, root=tmp_path)
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
     data = run_dataset(config, bars)
-    rows = data.take(run_parts(config, bars, data).test)
+    rows = data.take(run_parts(config, data).test)
     assert run.predict_proba(rows.X).tobytes() == table[["p_-1", "p_0", "p_1"]].to_numpy().tobytes()
     assert not hasattr(forest, "estimators_")
 
@@ -290,7 +290,7 @@ def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Pat
 def test_out_of_fold_rows_are_the_validation_part(run: Run, bars: Bars) -> None:
     table = pq.read_table(run.path / "oof.parquet").to_pandas()
     data = run_dataset(CONFIG, bars)
-    rows = data.take(run_parts(CONFIG, bars, data).validation)
+    rows = data.take(run_parts(CONFIG, data).validation)
     assert table.y.tolist() == rows.y.tolist()
     raw = run.predict_proba(rows.X, calibrated=False)
     assert table[["raw_-1", "raw_0", "raw_1"]].to_numpy().tobytes() == raw.tobytes()

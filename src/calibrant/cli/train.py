@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from calibrant.cli.common import echo, new_command, table, with_options
 from calibrant.cli.option_texts import split_list
+from calibrant.cli.walk_forward import WindowsType, windows_lines
 from calibrant.phrases import bracketed, count, figure
 from calibrant.training import (
     AFTER,
@@ -54,7 +55,9 @@ _SETTINGS = {
     "class-weight": ("KIND", "none or balanced."),
     "validation": ("SHARE", "To calibrate on."),
     "test": ("SHARE", "To measure on."),
-    "embargo": ("BARS", "Between parts."),
+    "embargo": ("BARS", "Between parts, in bars of the same symbol."),
+    "walk-forward": ("N|PERIOD", "Refit before each of N windows of --test, or before each month, quarter or year."),
+    "history": ("KIND", "What a refit sees: expanding, all earlier rows; rolling, as many as the first."),
     "seed": ("N", "Seed."),
     "threads": ("N", "Threads of the model's library."),
     "runs": ("FOLDER", "The folder of all runs."),
@@ -63,7 +66,13 @@ _ARGUMENTS = {"config": "config_file", "threads": "n_threads", "runs": "root"}
 _DEFAULTS = {**TrainConfig().to_dict(), "features": "", "config_file": None, "root": DEFAULT_ROOT}
 #: Options of a table, in the order of the help.
 TABLE_SETTINGS = ("table", "time", "label-end", "features", "symbol", "price-return")
-_TYPES = {"horizon": int, "embargo": int, "seed": click.IntRange(min=0), "threads": click.IntRange(min=1)}
+_TYPES: dict[str, Any] = {
+    "horizon": int,
+    "embargo": int,
+    "walk-forward": WindowsType(),
+    "seed": click.IntRange(min=0),
+    "threads": click.IntRange(min=1),
+}
 
 
 def settings(*names: str, **texts: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -88,6 +97,7 @@ no_gate_option = click.option("--no-gate", is_flag=True, help="Exit 0 where a ga
     "calibrant train --model lightgbm --horizon 20 --data bars.parquet --calibrator isotonic",
     "calibrant train --table rows.parquet --label y --time t --label-end known",
     "calibrant train --config experiments/runs/RUN/config.toml --seed 1",
+    "calibrant train --data bars.parquet --test 0.5 --walk-forward year --history rolling",
 )
 @settings(*_SETTINGS)
 @no_gate_option
@@ -101,6 +111,9 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, *, no_gat
 
     A --table has a row for each prediction, with the time of it; its labels are of any kind. A column of the future is
     a leak that no split can mend: name the --features.
+
+    With --walk-forward the last part is cut into windows, and the model and its calibrator are refitted before each, to
+    what was known then. The deployed model is refitted once more, to all rows.
 
     Options win over the settings of --config. Without --data or --table it uses the bars that come with
     calibrant[training].
@@ -133,7 +146,8 @@ def closing_text(run: Run) -> str:
     """Return what a run found, beside the forecast that knows nothing but class frequencies."""
     metrics = run.metrics
     decision = metrics["calibration"]["decision"]
-    lines = [measured_part(metrics["test"]), scores_table(metrics), decision[:1].upper() + decision[1:]]
+    lines = [measured_part(metrics["test"]), scores_table(metrics), *windows_lines(run)]
+    lines.append(decision[:1].upper() + decision[1:])
     lines += gate_lines(metrics)
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"

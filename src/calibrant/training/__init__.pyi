@@ -39,3 +39,5 @@ from calibrant.training.out_of_fold import VARIANTS as VARIANTS
 from calibrant.training.refresh_gate import LEVEL as LEVEL
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT
 from calibrant.training.stacking import CLASS_FREQUENCIES as CLASS_FREQUENCIES
+from calibrant.training.walk_forward import harm_text as harm_text
+from calibrant.training.windows import CALENDARS as CALENDARS

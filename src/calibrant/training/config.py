@@ -15,6 +15,7 @@ from calibrant.training.calibration import SPECIFIED, WHEN, When
 from calibrant.training.estimators import is_estimator_name
 from calibrant.training.labels import LABEL_KINDS, check_distances
 from calibrant.training.models import MODELS
+from calibrant.training.windows import HISTORIES, NO_WINDOWS, History, check_walk_forward
 from calibrant.validation import check_choice, check_flag, check_fraction, check_integer
 
 ClassWeight = Literal["none", "balanced"]
@@ -74,8 +75,13 @@ class TrainConfig:
     stop_share : float
         Share of the rows before these that only tells boosting when to stop: their last ones.
     embargo : int
-        Bars, or usual steps between the times of a table, that have to lie between the end of a label and the part of
-        the data that comes next.
+        Bars of the same symbol that have to lie between the end of a label and the part of the data that comes next:
+        they take at least as many usual steps, and more over weekends and gaps. Of a table, usual steps between times.
+    walk_forward : int or {"month", "quarter", "year"}
+        Cut the last `test` share of the rows into so many windows, or by the calendar, and refit before each; "" for
+        one test part.
+    history : {"expanding", "rolling"}
+        What is fitted to before a window: all rows, or as many as before the first window, the latest.
     seed, n_threads : int
     params : dict
         Settings that go to the model's library as they are.
@@ -108,6 +114,8 @@ class TrainConfig:
     test: float = 0.2
     stop_share: float = 0.15
     embargo: int = 0
+    walk_forward: int | str = NO_WINDOWS
+    history: History = "expanding"
     seed: int = 0
     n_threads: int = 1
     params: dict[str, Any] = field(default_factory=dict)
@@ -127,6 +135,8 @@ class TrainConfig:
                 "Lower one of them."
             )
         self._check_columns()
+        check_walk_forward(self.walk_forward)
+        check_choice("history", self.history, HISTORIES)
         check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
         check_distances(self.profit, self.stop, self.band)

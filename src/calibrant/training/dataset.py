@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from calibrant.dependence import PurgedTimeSeriesSplit, TimeArray
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
+from calibrant.training.bar_clock import BarClock, usual_step
 from calibrant.training.bars import Bars
 from calibrant.training.features import bar_features
 from calibrant.training.labels import BarLabels
@@ -43,6 +44,12 @@ class Dataset:
     label_return: FloatArray | None
     #: The most that a label may take, in the unit of the times.
     horizon_time: Any
+    #: When bars close, also those that are no rows; by default steps between the times of the rows are counted.
+    clock: BarClock = field(default_factory=BarClock)
+
+    def __post_init__(self) -> None:
+        if self.clock.step is None:
+            object.__setattr__(self, "clock", BarClock({}, usual_step(self.time)))
 
     @property
     def n_rows(self) -> int:
@@ -88,7 +95,20 @@ class Dataset:
             **{f"{name}_{label}": p[:, k] for name, p in prob.items() for k, label in enumerate(self.classes.tolist())},
         }
 
-    def last(self, share: float, embargo: object = 0) -> tuple[Dataset, Dataset]:
+    @property
+    def horizon_bars(self) -> int:
+        """The most bars, or usual steps, that a label takes."""
+        return int(np.ceil(self.horizon_time / self.clock.step)) if self.clock.step else 0
+
+    def ends_before(self, rows: IntArray, start: Any, embargo: int) -> IntArray:
+        """Return those of the rows whose labels end before a time, with an embargo of so many bars between."""
+        return rows[self.clock.is_apart(self.symbol[rows], self.label_end[rows], start, embargo)]
+
+    def starts_after(self, rows: IntArray, end: Any, embargo: int) -> IntArray:
+        """Return those of the rows that start after a time, with an embargo of so many bars between."""
+        return rows[self.clock.is_apart(self.symbol[rows], end, self.time[rows], embargo)]
+
+    def last(self, share: float, embargo: int = 0) -> tuple[Dataset, Dataset]:
         """Return the rows whose labels end before the last part in time starts, and this part: a share of all rows."""
         before, last = _last(self, np.arange(self.n_rows), round(share * self.n_rows), embargo)
         return self.take(before), self.take(last)
@@ -118,6 +138,7 @@ def make_dataset(bars: Bars, labels: BarLabels, *, horizon: int) -> Dataset:
         weight=labels.uniqueness[rows],
         label_return=bars.close[end] / bars.close[rows] - 1.0,
         horizon_time=bars.step * horizon,
+        clock=BarClock({name: bars.time[part] for name, part in bars.parts()}, bars.step),
     )
 
 
@@ -135,31 +156,52 @@ class Holdout:
     test: IntArray
     n_purged: int
 
+    @property
+    def before(self) -> IntArray:
+        """The rows before the test part that are in any part."""
+        return np.concatenate((self.fit, self.stop, self.validation))
+
 
 def hold_out(
-    data: Dataset, *, validation: float = 0.2, test: float = 0.2, stop: float = 0.15, embargo: object = 0
+    data: Dataset, *, validation: float = 0.2, test: float = 0.2, stop: float = 0.15, embargo: int = 0
 ) -> Holdout:
     """Cut the rows in time, or refuse where a part is left with hardly any row or with one class.
 
-    `validation` and `test` are shares of all rows, `stop` of those before the validation part; `embargo` is the time
-    that has to lie between the end of a label and the start of the part that follows.
+    `validation` and `test` are shares of all rows, `stop` of those before the validation part; `embargo` is the number
+    of bars that have to lie between the end of a label and the start of the part that follows.
     """
     n = data.n_rows
     past, test_rows = _last(data, np.arange(n), round(test * n), embargo)
-    past, validation_rows = _last(data, past, round(validation * n), embargo)
-    fit_rows, stop_rows = _last(data, past, round(stop * past.size), embargo)
-    parts = {"fit": fit_rows, "stop": stop_rows, "validation": validation_rows, "test": test_rows}
-    for name, part in parts.items():
-        if part.size < FEWEST_ROWS or np.unique(data.y[part]).size < 2:
-            raise InvalidInputError(
-                f"the {name} part has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
-                f"at least {FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
-            )
-    return Holdout(**parts, n_purged=n - sum(part.size for part in parts.values()))
+    parts = parts_before(data, past, test_rows, n_validation=round(validation * n), stop=stop, embargo=embargo)
+    _check_part(data, test_rows, "test part")
+    return replace(parts, n_purged=n - test_rows.size - parts.before.size)
 
 
-def _last(data: Dataset, rows: IntArray, n_last: int, embargo: object) -> tuple[IntArray, IntArray]:
+def parts_before(
+    data: Dataset, past: IntArray, test: IntArray, *, n_validation: int, stop: float, embargo: int, of: str = ""
+) -> Holdout:
+    """Cut the rows before a test part in time; `past` are those whose labels end before it, `of` says whose they are.
+
+    `n_purged` counts those of `past` that are in no part.
+    """
+    rest, validation = _last(data, past, n_validation, embargo)
+    fit, stopping = _last(data, rest, round(stop * rest.size), embargo)
+    for name, part in {"fit": fit, "stop": stopping, "validation": validation}.items():
+        _check_part(data, part, f"{name} part{of}")
+    return Holdout(fit, stopping, validation, test, past.size - fit.size - stopping.size - validation.size)
+
+
+def _check_part(data: Dataset, part: IntArray, name: str) -> None:
+    """Refuse a part that nothing can be learnt from, or measured on."""
+    if part.size < FEWEST_ROWS or np.unique(data.y[part]).size < 2:
+        raise InvalidInputError(
+            f"the {name} has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
+            f"at least {FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
+        )
+
+
+def _last(data: Dataset, rows: IntArray, n_last: int, embargo: int) -> tuple[IntArray, IntArray]:
     """Return the rows whose labels end before the last rows start, and these."""
-    spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows], "purge": embargo}
+    spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows]}
     past, last = next(PurgedTimeSeriesSplit(1, test_size=max(1, n_last), **spans).split(rows))
-    return rows[past], rows[last]
+    return data.ends_before(rows[past], data.time[rows[last]].min(), embargo), rows[last]

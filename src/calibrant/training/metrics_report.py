@@ -58,6 +58,12 @@ class Forecasts:
         raw, calibrated = (np.mean([getattr(one, name) for one in several], axis=0) for name in ("raw", "calibrated"))
         return cls(raw, calibrated, several[0].class_frequencies)
 
+    @classmethod
+    def joined(cls, several: Sequence[Forecasts]) -> Forecasts:
+        """Return the forecasts of rows that follow each other."""
+        parts = ([getattr(one, name) for one in several] for name in ("raw", "calibrated", "class_frequencies"))
+        return cls(*map(np.concatenate, parts))
+
     def named(self) -> dict[str, FloatArray]:
         """Return each under its name."""
         return {BEFORE: self.raw, AFTER: self.calibrated, NO_SKILL: self.class_frequencies}
@@ -71,8 +77,8 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
     `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the ECE,
-    `skill`: one minus the loss over that of the class frequencies. `differences`: the calibrated log loss less the
-    other two, with standard errors and intervals. `ece_noise_band`: the ECE that calibrated probabilities with the same
+    `skill`: one minus the loss over that of the class frequencies. `differences` between the
+    forecasts' log losses and Brier scores, with standard errors and intervals, and the calibrated ECE less the raw one. `ece_noise_band`: the ECE that calibrated probabilities with the same
     confidences would stay below, 95 times in 100.
 
     All rows of a time, and of a block of neighbouring times, are one unit: labels that overlap, and symbols that move
@@ -83,9 +89,12 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     The Brier score is the sum over classes.
     """
     (units,) = units_of(data.rows(forecasts.raw))
-    generator = as_generator(rng)
-    measured = {name: _Measured(data.rows(p), units, generator) for name, p in forecasts.named().items()}
+    measured = {name: _Measured(data.rows(p), units) for name, p in forecasts.named().items()}
+    chance = units.chance(np.hstack([one.gaps for one in measured.values()]), _DRAWS, as_generator(rng))
+    for one, of_one in zip(measured.values(), np.split(chance, len(measured), axis=1), strict=True):
+        one.take_chance(of_one)
     base = measured[NO_SKILL]
+    pairs = ((AFTER, BEFORE), (AFTER, NO_SKILL), (BEFORE, NO_SKILL))
     return {
         "n_rows": data.n_rows,
         "n_independent": round(float(data.weight.sum()), 1),
@@ -94,8 +103,12 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
         "interval": {"level": _LEVEL, "method": f"Student's t over {units.words}"},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
-            f"log_loss_{one}_minus_{other}": measured[one].difference(measured[other])
-            for one, other in ((AFTER, BEFORE), (AFTER, NO_SKILL), (BEFORE, NO_SKILL))
+            **{
+                f"{loss}_{one}_minus_{other}": measured[one].difference(measured[other], loss)
+                for loss in ("log_loss", "brier")
+                for one, other in pairs
+            },
+            f"ece_{AFTER}_minus_{BEFORE}": measured[AFTER].ece_difference(measured[BEFORE]),
         },
         "ece_noise_band": {name: one.noise_band for name, one in measured.items()},
     }
@@ -104,17 +117,19 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
 class _Measured:
     """One forecast's scores, with what is needed of each row for their intervals and for those of differences."""
 
-    def __init__(self, rows: Rows, units: Units, rng: np.random.Generator) -> None:
+    def __init__(self, rows: Rows, units: Units) -> None:
         self._units = units
         top = rows.top_label()
         bin_of = np.searchsorted(np.linspace(0.0, 1.0, N_BINS + 1)[1:-1], top.scores, side="left")
-        gaps = np.zeros((rows.n_rows, N_BINS))
-        gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
+        self.gaps = np.zeros((rows.n_rows, N_BINS))
+        self.gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
         self.losses = {"log_loss": row_log_loss(rows), "brier": row_brier(rows), "error": (~top.positive).astype(float)}
         self.values = {name: float(each.mean()) for name, each in self.losses.items()}
         self._ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
-        chance = units.chance(gaps, _DRAWS, rng)
-        self._moved = np.abs(gaps.mean(axis=0) + chance).sum(axis=1)
+
+    def take_chance(self, chance: FloatArray) -> None:
+        """Keep what chance makes of the ECE: draws of what it adds to the mean gap of each bin."""
+        self._moved = np.abs(self.gaps.mean(axis=0) + chance).sum(axis=1)
         self.noise_band = float(np.quantile(np.abs(chance).sum(axis=1), _LEVEL))
 
     def as_dict(self, base: _Measured) -> dict[str, Any]:
@@ -132,13 +147,20 @@ class _Measured:
         found["accuracy"] = {"value": value, "low": 1.0 - high, "high": 1.0 - low, "skill": self._skill("error", base)}
         return found
 
-    def difference(self, other: _Measured) -> dict[str, float]:
-        """Return how much larger the log loss is than that of another, with its standard error and interval."""
-        each = self.losses["log_loss"] - other.losses["log_loss"]
+    def difference(self, other: _Measured, loss: str) -> dict[str, float]:
+        """Return how much larger a mean loss is than that of another, with its standard error and interval."""
+        each = self.losses[loss] - other.losses[loss]
         low, high = self._ends(each)
         error = self._error(each).error.error if math.isfinite(low) else math.nan
-        value = self.values["log_loss"] - other.values["log_loss"]
+        value = self.values[loss] - other.values[loss]
         return {"value": value, "standard_error": error, "low": low, "high": high}
+
+    def ece_difference(self, other: _Measured) -> dict[str, float]:
+        """Return how much larger the ECE is than that of another: both are moved by the same chance."""
+        value, moved = self._ece - other._ece, self._moved - other._moved
+        low, high = (2.0 * value - np.quantile(moved, (0.5 + 0.5 * _LEVEL, 0.5 - 0.5 * _LEVEL))).tolist()
+        error = float(moved.std(ddof=1))
+        return {"value": value, "standard_error": error, "low": min(low, value), "high": max(high, value)}
 
     def _error(self, each: FloatArray) -> UnitError:
         return error_over_units(each, np.ones(each.size), (self._units,))

@@ -72,7 +72,7 @@ def out_of_fold_predictions(
     calibrator: str | Calibrator = "temperature",
     variant: Variant = "nested",
     n_folds: int = 5,
-    embargo: Any = None,
+    embargo: int | None = None,
     seed: int = 0,
     n_threads: int = 1,
     params: dict[str, Any] | None = None,
@@ -96,8 +96,9 @@ def out_of_fold_predictions(
         "specified": one calibrator, fitted to a random 30% of the rows and applied to all, these among them.
     n_folds : int
         Folds, next to each other in time: at least three for "nested", else two.
-    embargo : timedelta, optional
-        Rows that start within this span after a fold's last label are not trained on; the horizon by default.
+    embargo : int, optional
+        Rows that start within so many bars, or usual steps between bars, after a fold's last label are not trained on;
+        the horizon by default.
     seed, n_threads, params
         As for `make_model`.
     uniqueness : bool
@@ -143,8 +144,8 @@ def out_of_fold_predictions(
     if n_folds > data.n_rows:
         raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
     unused = new_calibrator(calibrator, seed)
-    gap = data.horizon_time if embargo is None else embargo
-    spans = {"times": data.time, "label_end": data.label_end, "embargo": gap}
+    gap = data.horizon_bars if embargo is None else check_integer("embargo", embargo, minimum=0)
+    spans = {"times": data.time, "label_end": data.label_end}
 
     def predicted(train: IntArray, test: IntArray, which: str) -> tuple[FloatArray, FloatArray]:
         """Return what a model fitted to some rows says of others: as it is, and without the effect of class weights."""
@@ -159,11 +160,12 @@ def out_of_fold_predictions(
     raw, even = np.empty((2, data.n_rows, data.classes.size))
     fold = np.empty(data.n_rows, dtype=np.int64)
     trains = []
-    for k, (train, test) in enumerate(PurgedKFold(n_folds, **spans).split(data.X)):
+    for k, (purged, test) in enumerate(PurgedKFold(n_folds, **spans).split(data.X)):
+        train = _embargoed(data, purged, [test], gap)
         raw[test], even[test] = predicted(train, test, f"fold {k + 1} of {n_folds}")
         fold[test] = k
         trains.append(train)
-    sources = _pair_predictions(data, fold, spans, n_folds, predicted) if variant == "nested" else [even] * n_folds
+    sources = _pair_predictions(data, fold, gap, n_folds, predicted) if variant == "nested" else [even] * n_folds
     trained = time.process_time()
     final = _fitted(unused, data.rows(even), calibrate)
     if variant == "specified":
@@ -210,13 +212,27 @@ def fit_stopped(
     return model.fit(data.X[kept], codes[kept], sample_weight=weight, stop=watched), shift
 
 
+def _embargoed(data: Dataset, train: IntArray, blocks: list[IntArray], embargo: int) -> IntArray:
+    """Return the purged training rows without those that start within the embargo after a block that is predicted."""
+    for block in blocks:
+        is_later = data.time[train] > data.label_end[block].max()
+        later = data.starts_after(train[is_later], data.label_end[block].max(), embargo)
+        train = np.concatenate((train[~is_later], later))
+    if train.size == 0:
+        raise InvalidInputError(
+            f"an embargo of {embargo:,} bars leaves a fold no row to train on. Ask for a shorter one, or fewer folds."
+        )
+    return np.sort(train)
+
+
 def _pair_predictions(
-    data: Dataset, fold: IntArray, spans: dict[str, Any], n_folds: int, predicted: _Predict
+    data: Dataset, fold: IntArray, embargo: int, n_folds: int, predicted: _Predict
 ) -> list[FloatArray]:
     """Return, for each fold, predictions of the other folds by models trained without both; its own rows stay NaN."""
     sources = [np.full((data.n_rows, data.classes.size), np.nan) for _ in range(n_folds)]
-    splits = CombinatorialPurgedKFold(n_folds, 2, **spans).split(data.X)
-    for (j, k), (train, test) in zip(combinations(range(n_folds), 2), splits, strict=True):
+    splits = CombinatorialPurgedKFold(n_folds, 2, times=data.time, label_end=data.label_end).split(data.X)
+    for (j, k), (purged, test) in zip(combinations(range(n_folds), 2), splits, strict=True):
+        train = _embargoed(data, purged, [test[fold[test] == each] for each in (j, k)], embargo)
         _, even = predicted(train, test, f"folds {j + 1} and {k + 1} of {n_folds}")
         of_j = fold[test] == j
         sources[k][test[of_j]] = even[of_j]

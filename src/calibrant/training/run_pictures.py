@@ -12,6 +12,7 @@ from calibrant.numerics import FloatArray
 from calibrant.report import Report
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import N_BINS, Forecasts
+from calibrant.training.walk_forward_pictures import WalkForwardReport
 
 #: Independent rows that a point of a picture is worth, where there are so many.
 _ROWS_PER_POINT = 30
@@ -60,12 +61,14 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     figure.savefig(folder / "classes.png", dpi=120, metadata={"Software": None})
 
 
-def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, source: str) -> None:
-    """Write the report on the calibrated probabilities of the test part."""
+def write_page(
+    path: Path, data: Dataset, forecasts: Forecasts, *, title: str, source: str, windows: dict[str, Any] | None = None
+) -> None:
+    """Write the report on the calibrated probabilities of the test part; `windows` are those of a walk-forward."""
     is_binary = data.classes.size == 2
     prob: FloatArray = forecasts.calibrated[:, 1] if is_binary else forecasts.calibrated
     symbols = data.symbol.tolist() if 1 < np.unique(data.symbol.astype(str)).size <= _MOST_SYMBOLS else None
-    report = Report(
+    report = (Report if windows is None else WalkForwardReport)(
         data.y,
         prob,
         **_spans(data, forecasts.calibrated)[0],
@@ -76,6 +79,8 @@ def write_page(path: Path, data: Dataset, forecasts: Forecasts, *, title: str, s
         "labels. Figures beside class frequencies are in metrics.json",
         score_names=[f"p_{label}" for label in data.classes.tolist()][1 if is_binary else 0 :],
     )
+    if isinstance(report, WalkForwardReport) and windows is not None:
+        report = report.with_windows(windows)
     report.write_html(path)
 
 

@@ -23,6 +23,7 @@ from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidLabelEr
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.tables import RowSource, open_rows
+from calibrant.training.bar_clock import usual_step
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
@@ -195,10 +196,7 @@ class TableSource:
     @cached_property
     def step(self) -> Any:
         """The median time from a moment of the table to the next."""
-        steps = np.diff(np.unique(self._times()))
-        if steps.size == 0:
-            return np.timedelta64(0, "us") if self._times().dtype.kind == "M" else 0
-        return np.sort(steps)[steps.size // 2]
+        return usual_step(self._times())
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.persistence import write_whole
+from calibrant.phrases import count
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.bars import Bars
@@ -37,6 +38,8 @@ from calibrant.training.sources import Source, open_source
 from calibrant.training.stacking import Stack, fit_stack
 from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
+from calibrant.training.walk_forward import WalkForward, walk_forward, walk_forward_figures
+from calibrant.training.walk_forward_pictures import draw_walk_forward
 
 _LOG = logging.getLogger(LOGGER)
 #: What metrics.json says in place of what acting gave, where nothing can be staked.
@@ -80,8 +83,8 @@ class Outcome:
 
 
 _Path: TypeAlias = str | os.PathLike[str]
-#: Trains on the rows of a source.
-_Train: TypeAlias = Callable[[Source, Dataset], Outcome]
+#: Trains on these rows.
+_Train: TypeAlias = Callable[[Dataset], Outcome]
 
 
 def run_training(
@@ -122,9 +125,11 @@ def run_training(
     if model is not None and config.model == SklearnModel.name:
         config = _with_class(config, model)
 
-    def train(used: Source, data: Dataset) -> Outcome:
+    def train(data: Dataset) -> Outcome:
         _check_model(config, config.model if model is None else model, data)
-        parts = run_parts(config, used, data)
+        if config.walk_forward:
+            return outcome_of_windows(config, walk_forward(config, data, model=model), rule=rule)
+        parts = run_parts(config, data)
         return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
 
     # half Kelly, at the moves that end a label, where barriers end it
@@ -169,10 +174,10 @@ def run_stack(
         If the rows or settings can't be used.
     """
 
-    def train(used: Source, data: Dataset) -> Outcome:
+    def train(data: Dataset) -> Outcome:
         for model in models:
             _check_model(config, model, data)
-        before, test = data.last(config.test, used.step * config.embargo)
+        before, test = data.last(config.test, config.embargo)
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
@@ -212,8 +217,8 @@ def run_predictions(
     if not config.score:
         raise InvalidInputError("score names no columns of predictions. Name those of each model.")
 
-    def train(used: Source, data: Dataset) -> Outcome:
-        before, test = data.last(config.test, used.step * config.embargo)
+    def train(data: Dataset) -> Outcome:
+        before, test = data.last(config.test, config.embargo)
         return outcome_of_several(config, stack_given(config, before, test), variant="given", n_folds=N_FOLDS)
 
     of = f": predictions of {', '.join(config.score)}"
@@ -256,7 +261,7 @@ def _run(
             _LOG.info("Run %s%s, seed %d", record["run_id"], of, config.seed)
             used = open_source(config, rows)
             data = run_dataset(config, used)
-            outcome = train(used, data)
+            outcome = train(data)
             metrics = measure(config, outcome, rule=rule)
             metrics["warnings"] += feature_warnings(data) if config.table and not config.score else []
             _write(folder, config, used, data, outcome, metrics)
@@ -284,10 +289,10 @@ def run_dataset(config: TrainConfig, rows: Any = None) -> Dataset:
     return data
 
 
-def run_parts(config: TrainConfig, rows: Any, data: Dataset) -> Holdout:
-    """Return the parts in time of the rows of bars, a table or a source, as `run_dataset` gives them."""
+def run_parts(config: TrainConfig, data: Dataset) -> Holdout:
+    """Return the parts in time of the rows."""
     shares: dict[str, Any] = {"validation": config.validation, "test": config.test, "stop": config.stop_share}
-    parts = hold_out(data, **shares, embargo=open_source(config, rows).step * config.embargo)
+    parts = hold_out(data, **shares, embargo=config.embargo)
     sizes = ", ".join(f"{name} {n}" for name, n in _sizes(parts).items())
     _LOG.info("Split in time: %s rows; %d purged", sizes, parts.n_purged)
     return parts
@@ -321,6 +326,43 @@ def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: 
         overhead=overhead(trained.cpu_s),
         cpu_s=trained.cpu_s,
         metadata={"model": short_name(config.model)},
+    )
+
+
+def outcome_of_windows(config: TrainConfig, found: WalkForward, *, rule: StakeRule) -> Outcome:
+    """Return what a walk-forward has trained: all windows are its test part, and the last refit is deployed."""
+    earlier, test = found.earlier, found.test
+    forecasts, test_forecasts = found.windows[0][1].earlier, found.test_forecasts
+    last = found.deployed.calibration
+    n_used = sum(trained.calibration.is_used for _, trained in found.windows)
+    of_windows = f"calibrator used in {n_used} of {count(len(found.windows), 'window')}"
+    on_earlier = metrics_report.figures(earlier, forecasts, rng=config.seed)
+    return Outcome(
+        checkpoints={"": found.deployed},
+        earlier=earlier,
+        test=test,
+        forecasts=forecasts,
+        test_forecasts=test_forecasts,
+        on_earlier=on_earlier,
+        fitted_on="rows before each window, anew; before the first one ",
+        decision={
+            **last.as_dict(),
+            "decision": f"{of_windows}; in the last refit, deployed: {last.describe()}",
+        },
+        sections={
+            "validation": {"calibrated_by": "five blocks in time, before the first window", **on_earlier},
+            "model": {"name": config.model, "rounds": found.deployed.model.n_rounds_, "seed": config.seed},
+            "walk_forward": walk_forward_figures(config, found, rule=rule),
+        },
+        tables=(
+            earlier.table(forecasts.columns()),
+            test.table(test_forecasts.columns(), window=found.number),
+        ),
+        title=f"{config.model}, walk-forward over {count(len(found.windows), 'window')}",
+        overhead=overhead(found.cpu_s),
+        cpu_s=found.cpu_s,
+        metadata={"model": config.model},
+        closing={"forecast": "each window by the model and calibrator of the rows before it"},
     )
 
 
@@ -425,4 +467,8 @@ def _write(
     (folder / "plots").mkdir()
     draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
     title = f"{outcome.title}, {config.describe_rows()}: calibrated by {config.calibrator}, on the test part"
-    write_page(folder / "report.html", outcome.test, outcome.test_forecasts, title=title, source=source.source)
+    windows = metrics.get("walk_forward")
+    if windows is not None:
+        draw_walk_forward(folder / "plots" / "windows.png", windows)
+    page: dict[str, Any] = {"title": title, "source": source.source, "windows": windows}
+    write_page(folder / "report.html", outcome.test, outcome.test_forecasts, **page)
