@@ -1,4 +1,4 @@
-"""Runs of several models that are killed or run out of disk: all or nothing, and the next run clears up."""
+"""Runs of several models or windows that are killed or run out of disk: all or nothing, and the next run clears up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from calibrant.errors import CalibrantError
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import find_run, list_runs, load_run, new_run, remove_dead
-from calibrant.training.training_run import run_stack
+from calibrant.training.training_run import run_stack, run_training
 
 CONFIG = TrainConfig(model="logistic", horizon=8)
 
@@ -32,6 +33,14 @@ def stacked(root: str, bars: Bars) -> None:
     run_stack(CONFIG, ["logistic"], n_folds=3, bars=bars, root=root)
 
 
+def walked(root: str, bars: Bars) -> None:
+    run_training(replace(CONFIG, walk_forward=2, test=0.4, stop_share=0.3), bars=bars, root=root)
+
+
+#: What is killed, and at the touch of which files.
+RUNS = [(stacked, n) for n in (2, 8, 17, 31)] + [(walked, n) for n in (2, 9, 14)]
+
+
 def in_child(target: Callable[..., None], *arguments: Any) -> int | None:
     child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
     child.start()
@@ -39,7 +48,7 @@ def in_child(target: Callable[..., None], *arguments: Any) -> int | None:
     return child.exitcode
 
 
-def killed_at(root: str, bars: Bars, n_events: int) -> None:
+def killed_at(root: str, bars: Bars, n_events: int, run: Callable[[str, Bars], None] = stacked) -> None:
     """Run in a child process, and kill it when it touches a file of the run for the n-th time."""
     left = [n_events]
 
@@ -50,24 +59,24 @@ def killed_at(root: str, bars: Bars, n_events: int) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(count)
-    stacked(root, bars)
+    run(root, bars)
 
 
-def without_space(root: str, bars: Bars, most_bytes: int) -> None:
+def without_space(root: str, bars: Bars, most_bytes: int, run: Callable[[str, Bars], None]) -> None:
     """Run in a child process in which files can't grow beyond some size, as on a disk that is full."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
-        stacked(root, bars)
+        run(root, bars)
     except OSError:
         os._exit(7)
 
 
-@pytest.mark.parametrize("n_events", [2, 8, 17, 31])
-def test_a_stack_that_is_killed_leaves_nothing_that_loads_and_the_next_run_clears_up(
-    n_events: int, bars: Bars, tmp_path: Path
+@pytest.mark.parametrize(("run", "n_events"), RUNS)
+def test_a_run_that_is_killed_leaves_nothing_that_loads_and_the_next_run_clears_up(
+    run: Callable[[str, Bars], None], n_events: int, bars: Bars, tmp_path: Path
 ) -> None:
-    assert in_child(killed_at, str(tmp_path), bars, n_events) == -signal.SIGKILL
+    assert in_child(killed_at, str(tmp_path), bars, n_events, run) == -signal.SIGKILL
     runs, n_partial = list_runs(tmp_path)
     assert (runs, n_partial) == ([], 0 if n_events == 2 else 1)
     for entry in tmp_path.iterdir():
@@ -82,9 +91,12 @@ def test_a_stack_that_is_killed_leaves_nothing_that_loads_and_the_next_run_clear
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("run", [stacked, walked])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_stack_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bars: Bars, tmp_path: Path) -> None:
-    child = multiprocessing.get_context("fork").Process(target=stacked, args=(str(tmp_path), bars))
+def test_a_run_that_is_killed_at_any_time_leaves_all_or_nothing(
+    run: Callable[[str, Bars], None], seed: int, bars: Bars, tmp_path: Path
+) -> None:
+    child = multiprocessing.get_context("fork").Process(target=run, args=(str(tmp_path), bars))
     child.start()
     child.join(np.random.default_rng(seed).uniform(0.05, 1.5))
     child.kill()
@@ -93,9 +105,12 @@ def test_a_stack_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bar
         run.check()
 
 
+@pytest.mark.parametrize("run", [stacked, walked])
 @pytest.mark.parametrize("most_bytes", [0, 4_000, 20_000])
-def test_a_disk_that_is_full_leaves_nothing_of_a_stack(most_bytes: int, bars: Bars, tmp_path: Path) -> None:
-    assert in_child(without_space, str(tmp_path), bars, most_bytes) == 7
+def test_a_disk_that_is_full_leaves_nothing_of_a_run(
+    run: Callable[[str, Bars], None], most_bytes: int, bars: Bars, tmp_path: Path
+) -> None:
+    assert in_child(without_space, str(tmp_path), bars, most_bytes, run) == 7
     assert list(tmp_path.iterdir()) == []
 
 

@@ -65,7 +65,7 @@ def skill_table(found: dict[str, Any]) -> str:
         value = "" if skill["value"] is None else f"{skill['value']:+.4f}"
         rows.append([str(one["window"]), one["from"][:10], f"{one['n_rows']:,}", *losses, value, _interval(skill)])
     level = f"{100 * found['interval']['level']:g}% interval"
-    return table(["window", "from", "rows", "raw", "calibrated", "no skill", "skill", level], rows, left=2)
+    return table(["window", "from", "rows", "raw", "cal.", "no skill", "skill", level], rows, left=2)
 
 
 def change_table(found: dict[str, Any]) -> str:
@@ -80,7 +80,7 @@ def change_table(found: dict[str, Any]) -> str:
         worse = {True: "worse", False: "", None: "too short"}[one["is_worse"]]
         rows.append([str(one["window"]), value, _interval(change), worse, *errors, _returned(one)])
     level = f"{100 * found['interval']['level']:g}% interval"
-    return table(["window", "change", level, "", "ECE raw", "ECE cal.", "bp a row"], rows)
+    return table(["window", "change", level, "", "ECE raw", "cal.", "bp a row"], rows)
 
 
 def _every(found: dict[str, Any]) -> list[dict[str, Any]]:
