@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from calibrant.dependence import PurgedKFold
-from calibrant.training.bar_clock import BarClock
+from calibrant.training.bar_clock import BarClock, usual_step
 from calibrant.training.bars import Bars, as_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, hold_out
@@ -112,7 +112,7 @@ def _fields(data: Dataset) -> dict[str, Any]:
 def test_an_embargo_is_no_shorter_than_its_steps() -> None:
     """Where bars come twice as often as usual, as many of them take half the time."""
     time = np.concatenate((np.arange(0, 100, 2), np.arange(100, 110))) * HOUR + np.datetime64("2020-01-01T00", "h")
-    clock = BarClock.of_rows(np.full(time.size, "A", dtype=object), time)
+    clock = BarClock({"A": time}, usual_step(time))
     assert clock.step == 2 * HOUR
     symbol = np.array(["A"], dtype=object)
     assert clock.n_between(symbol, time[50], time[54]).tolist() == [3]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from calibrant.errors import CalibrantError
+from calibrant.training.bar_clock import BarClock
 from calibrant.training.dataset import Dataset, hold_out
 
 
@@ -29,6 +30,7 @@ def spans(time: np.ndarray, length: np.ndarray) -> Dataset:
         weight=np.ones(n),
         label_return=np.zeros(n),
         horizon_time=np.timedelta64(int(length.max()), "D"),
+        clock=BarClock({"A": np.unique(start)}, np.timedelta64(1, "D")),
     )
 
 

@@ -189,7 +189,7 @@ def test_times_may_be_numbers(unit: float) -> None:
     assert before.n_rows == 60 - 12 - 3
     source = of(frame(t=unit * np.arange(60), known=unit * np.arange(60)))
     assert source.step == unit
-    assert found.last(0.2, 2 * unit)[0].n_rows == before.n_rows - 2
+    assert found.last(0.2, 2)[0].n_rows == before.n_rows - 2
 
 
 CATEGORY = frame(city=["Rome", "Oslo"] * 30, day=pd.Timestamp("2024-01-01"))

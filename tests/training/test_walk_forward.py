@@ -11,9 +11,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import log_loss
 
-from calibrant.dependence import label_blocks
 from calibrant.training.bars import Bars, as_bars
-from calibrant.training.block_bootstrap import paired_means
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.features import bar_features
@@ -254,21 +252,6 @@ def test_class_weights_and_a_classifier_of_ones_own_go_the_whole_way(data: Datas
     )
     assert raw[0] > raw[1] + 0.08
     assert calibrated[0] == pytest.approx(calibrated[1], abs=0.02)
-
-
-def test_intervals_of_few_blocks_cover_as_often_as_they_say() -> None:
-    """Ten blocks hardly longer than a label: normal intervals without an allowance cover far less often."""
-    n, width, covered = 120, 6, {"t": [], "normal": []}
-    time = np.arange(n)
-    blocks = label_blocks(time, time + width - 1)
-    assert n / blocks.length == 10.0
-    for seed in range(600):
-        noise = np.convolve(np.random.default_rng(seed).normal(size=n + width - 1), np.ones(width), mode="valid")
-        for name, block in (("t", blocks), ("normal", blocks.length)):
-            mean = paired_means({"a": noise}, block=block, n_draws=300)["a"]
-            covered[name].append(mean.low <= 0.0 <= mean.high)
-    assert np.mean(covered["t"]) == pytest.approx(0.95, abs=0.025)
-    assert np.mean(covered["normal"]) < 0.9
 
 
 @pytest.mark.slow

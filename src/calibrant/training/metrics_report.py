@@ -77,9 +77,9 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     """Measure forecasts of the rows, with intervals that allow for labels that overlap.
 
     `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the ECE,
-    `skill`: one minus the loss over that of the class frequencies. `differences` between the
-    forecasts' log losses and Brier scores, with standard errors and intervals, and the calibrated ECE less the raw one. `ece_noise_band`: the ECE that calibrated probabilities with the same
-    confidences would stay below, 95 times in 100.
+    `skill`: one minus the loss over that of the class frequencies. `differences`: of log losses and Brier scores, and
+    the calibrated ECE less the raw one, with standard errors and intervals. `ece_noise_band`: the ECE that calibrated
+    probabilities with the same confidences would stay below, 95 times in 100.
 
     All rows of a time, and of a block of neighbouring times, are one unit: labels that overlap, and symbols that move
     together, count for less than as many independent rows. Intervals are Student's t over the units' sums, as elsewhere

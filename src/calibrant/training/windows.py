@@ -6,7 +6,6 @@ its parts. Rows whose labels reach into a window are purged, with the embargo in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -76,7 +75,7 @@ def cut_windows(
     `validation` is a share of the rows before a window, and `stop` one of those that are left. With a rolling history
     each window has as many rows before it as the first one, the latest; with an expanding one it has all.
     """
-    ends: Sequence[Any] = [*starts[1:], None]
+    ends: list[Any] = [*starts[1:], None]
     found: list[Holdout] = []
     n_first = int(np.searchsorted(data.time, starts[0]))
     for start, end in zip(starts, ends, strict=True):
