@@ -21,7 +21,7 @@ from calibrant.training import TrainConfig, as_bars, load_run, refresh_run, run_
 from calibrant.training.bars import Bars
 from calibrant.training.refresh_gate import RefreshGate, newest_rows
 from calibrant.training.run_folder import Run
-from calibrant.training.training_run import run_dataset
+from calibrant.training.training_run import run_dataset, run_predictions
 
 CONFIG = TrainConfig(model="logistic", horizon=1, label="binary")
 STEADY, DRIFTED = 1200, 600
@@ -289,3 +289,24 @@ def test_a_run_of_a_table_is_refreshed_by_the_newest_rows_of_one(tmp_path: Path)
     odd = turned.set_column(2, "label", pa.array(["flat", *turned["label"].to_pylist()[1:]]))
     with pytest.raises(InvalidLabelError, match=r"holds the labels 'flat', and .* was trained on 'down', 'up'"):
         refresh_run(run, odd)
+
+
+def test_predictions_of_models_trained_elsewhere_are_refreshed(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    n, steady = 1_600, 1_000
+    logit = rng.normal(size=n)
+    believed = np.where(np.arange(n) < steady, 1.0, 0.2)
+    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-believed * logit))).astype(int)
+    table = pa.table({"p": 1.0 / (1.0 + np.exp(-logit)), "y": y, "at": np.arange(n), "known": np.arange(n) + 1})
+    names = {"label": "y", "time": "at", "label_end": "known"}
+    config = TrainConfig(table="rows.parquet", score={"p": ("p",)}, calibrator="sigmoid", **names)
+    run = run_predictions(config, table=table[:steady], root=tmp_path)
+    result = refresh_run(run, table)
+    assert result.status == "refreshed"
+    new = load_run(tmp_path / str(result.run_id))
+    slope = np.diff(np.log(new.calibrator.predict_proba([0.5, 0.8]) / (1.0 - new.calibrator.predict_proba([0.5, 0.8]))))
+    assert slope[0] / np.log(4.0) == pytest.approx(0.2, abs=0.15)
+    assert (
+        new.predict(table[-5:]).prob[:, 1].tobytes()
+        == new.calibrator.predict_proba(table["p"].to_numpy()[-5:]).tobytes()
+    )

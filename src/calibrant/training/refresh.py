@@ -156,7 +156,9 @@ def refresh_run(
     run.check()
     began = time.perf_counter()
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}", "refreshed_from": run.run_id}
-    config = replace(run.config, features=tuple(run.found["features"])) if run.config.table else run.config
+    config = run.config
+    if config.table and not config.score:  # so that other columns of the newest table are no features
+        config = replace(config, features=tuple(run.found["features"]))
     source = open_source(config, data)
     gate = RefreshGate.of(run, newest_rows(run, source.dataset(config), source.source), later)
     status, reason = gate.decide()
