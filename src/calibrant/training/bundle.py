@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,8 @@ from calibrant.training.bars import PRICES, Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.features import WARM_UP_BARS
 from calibrant.training.models import Model
+from calibrant.training.sources import BarSource, FeatureRows, TableSource, open_source
 from calibrant.validation import ArrayLike, as_columns, as_groups, match_columns
-
-if TYPE_CHECKING:
-    from calibrant.training.sources import FeatureRows
 
 #: Symbols or columns that a message names before it counts the others.
 _MOST_NAMED = 5
@@ -215,7 +213,6 @@ class Bundle:
         before or after these, and however many are predicted with it.
         """
         # here, as sources log to the logger of run folders, which load bundles
-        from calibrant.training.sources import BarSource, TableSource, open_source
 
         if not self.config.table and _is_frame(data) and not _has_prices(data):
             return self._of_features(data, raw=raw, last=last)

@@ -7,25 +7,19 @@ left for measuring, and each row before it is calibrated by fits to other blocks
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from calibrant.errors import DocumentError, InvalidInputError, ShapeError, UnknownNameError, did_you_mean
-from calibrant.numerics import FloatArray, IntArray
-from calibrant.persistence import read_plain, write_whole
+from calibrant.errors import InvalidInputError, ShapeError, UnknownNameError, did_you_mean
 from calibrant.phrases import listed, quoted
 from calibrant.rows import Rows
 from calibrant.tables import RowSource
 from calibrant.training.calibration import calibrate_rows, cross_calibrated, new_calibrator
 from calibrant.training.config import FILE_NAME, TrainConfig
 from calibrant.training.dataset import Dataset
+from calibrant.training.given_model import GivenModel
 from calibrant.training.metrics_report import Forecasts
-from calibrant.training.model_base import EvalSet, Model, TrainedModel
 from calibrant.training.stacking import Stack, stack_members
 from calibrant.training.trainer import Trained
 from calibrant.validation import as_labels, as_probabilities, match_classes
@@ -34,43 +28,6 @@ from calibrant.validation import as_labels, as_probabilities, match_classes
 N_FOLDS = 5
 #: What our own files of predictions call what a model says before it is calibrated.
 _RAW = "raw_"
-
-
-class GivenModel(Model):
-    """A model that was trained elsewhere: its "features" are the columns of its predictions."""
-
-    name: ClassVar[str] = "given"
-    file: ClassVar[str] = "columns.json"
-    packages: ClassVar[tuple[str, ...]] = ("calibrant",)
-    #: The places of its columns among those of all models, in the order of the classes; one for the larger of two.
-    model_: tuple[int, ...]
-
-    @classmethod
-    def of(cls, places: Sequence[int], n_classes: int) -> GivenModel:
-        """Return the model whose predictions are in the columns at these places."""
-        made = cls(n_classes)
-        made.model_, made.n_rounds_ = tuple(places), 0
-        return made
-
-    @staticmethod
-    def _library() -> Any:
-        return None
-
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:  # noqa: ARG002
-        raise InvalidInputError("predictions that exist are calibrated, and no model is trained. Name a model.")
-
-    def _predict(self, X: FloatArray) -> FloatArray:
-        found = X[:, list(self.model_)]
-        return np.column_stack((1.0 - found[:, 0], found[:, 0])) if len(self.model_) == 1 else found
-
-    def _write(self, path: Path) -> None:
-        write_whole(path, (json.dumps({"places": list(self.model_)}) + "\n").encode())
-
-    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - the file holds numbers
-        document = read_plain(path)
-        if not isinstance(document, dict) or not isinstance(document.get("places"), list):
-            raise DocumentError(f"{path} holds no places of columns. Calibrate the predictions again.")
-        return tuple(int(place) for place in document["places"]), 0
 
 
 def find_scores(

@@ -14,6 +14,7 @@ from calibrant.errors import DocumentError, InvalidInputError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.training.estimators import import_estimator, is_estimator_name
+from calibrant.training.given_model import GivenModel
 from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
@@ -407,8 +408,6 @@ def model_class(name: str) -> type[Model]:
 
 def read_model(name: str, n_classes: int, folder: Path, *, n_threads: int = 1, trusted: Sequence[str] = ()) -> Model:
     """Return the fitted model that a model of this name saved in a folder, made of classes that may be loaded."""
-    from calibrant.training.given_predictions import GivenModel  # which stands on this module
-
     kind = GivenModel if (folder / GivenModel.file).is_file() else model_class(name)
     return kind(n_classes, n_threads=n_threads).read(folder, trusted=trusted)
 

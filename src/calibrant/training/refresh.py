@@ -25,7 +25,8 @@ from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.dataset import Dataset
 from calibrant.training.refresh_gate import IN_USE, LEVEL, NONE, WORDS, RefreshGate, newest_rows
-from calibrant.training.run_folder import LOGGER, Run
+from calibrant.training.run_folder import Run
+from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import write_page
 from calibrant.training.sources import Source, open_source
 from calibrant.training.trainer import save_calibrator
@@ -166,7 +167,7 @@ def refresh_run(
         return _result(gate, status, reason)
     root = run.path.parent if root is None else root
     with run_folder.new_run(root, f"{_stem(run)}_refreshed", record) as folder:
-        with run_folder.logged_to(folder / "log.jsonl", echo=echo):
+        with logged_to(folder / "log.jsonl", echo=echo):
             _LOG.info("Refresh of %s: %s", run.run_id, reason)
             for name, gap in gate.differences.items():
                 shown = (gap[key] for key in ("value", "low", "high"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import platform
 import re
@@ -12,8 +11,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,10 +39,6 @@ from calibrant.validation import ArrayLike
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
 _PARTIAL = ".partial-"
-#: The logger that a run writes to.
-LOGGER = "calibrant.training"
-_FORMAT = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
-_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
@@ -256,28 +249,6 @@ def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
     raise InvalidInputError(f"no run in {os.fspath(root)} is called {name!r}. See: calibrant runs list.")
 
 
-@contextmanager
-def logged_to(path: Path, *, echo: bool) -> Iterator[None]:
-    """Write what a run logs to a file as long as the `with` lasts, and to standard error if asked."""
-    logger = logging.getLogger(LOGGER)
-    handlers: list[logging.Handler] = [logging.FileHandler(path, "w", encoding="utf-8")]
-    handlers[0].setFormatter(_AsJson())
-    if echo:
-        handlers.append(logging.StreamHandler(sys.stderr))
-        handlers[1].setFormatter(logging.Formatter(_FORMAT, _TIME))
-    level = logger.level
-    logger.setLevel(logging.INFO)
-    for handler in handlers:
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-        for handler in handlers:
-            logger.removeHandler(handler)
-            handler.close()
-
-
 def provenance(rows: dict[str, Any], data: Dataset, model: str | None) -> dict[str, Any]:
     """Return what config.toml says of a run beside its settings; `rows` is what their source says of them."""
     return {
@@ -359,13 +330,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class _AsJson(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        entry = {"time": when, "level": record.levelname, "name": record.name, "message": record.getMessage()}
-        return json.dumps(entry)
 
 
 def _first_installed(packages: tuple[str, ...]) -> dict[str, str]:

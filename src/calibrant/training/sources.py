@@ -29,7 +29,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
 from calibrant.training.features import bar_features
 from calibrant.training.labels import label_bars
-from calibrant.training.run_folder import LOGGER
+from calibrant.training.run_log import LOGGER
 from calibrant.validation import as_groups, as_labels, as_scores, at_first, check_both_classes
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from calibrant.training.estimators import short_name
 from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
 from calibrant.training.models import make_model
 from calibrant.training.out_of_fold import Variant, fit_stopped, out_of_fold_predictions
-from calibrant.training.run_folder import LOGGER
+from calibrant.training.run_log import LOGGER
 from calibrant.training.trainer import Trained
 from calibrant.validation import ArrayLike, Labels, Scores, as_labels, as_probabilities, as_weight, check_same_length
 

@@ -21,7 +21,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import Model, make_model
-from calibrant.training.run_folder import LOGGER
+from calibrant.training.run_log import LOGGER
 
 _LOG = logging.getLogger(f"{LOGGER}.trainer")
 #: Fits of the calibrator that are timed: at most so many, as long as they take less than so many seconds.

@@ -31,7 +31,8 @@ from calibrant.training.given_predictions import N_FOLDS, stack_given
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import SklearnModel, called, check_features, make_model
 from calibrant.training.out_of_fold import Variant
-from calibrant.training.run_folder import DEFAULT_ROOT, LOGGER, Run
+from calibrant.training.run_folder import DEFAULT_ROOT, Run
+from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
 from calibrant.training.sizing import StakeRule
 from calibrant.training.sources import Source, open_source
@@ -257,7 +258,7 @@ def _run(
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
     with run_folder.new_run(root, f"{name}_{config.rows_name()}", record) as folder:
-        with run_folder.logged_to(folder / "log.jsonl", echo=echo):
+        with logged_to(folder / "log.jsonl", echo=echo):
             _LOG.info("Run %s%s, seed %d", record["run_id"], of, config.seed)
             used = open_source(config, rows)
             data = run_dataset(config, used)

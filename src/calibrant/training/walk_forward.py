@@ -19,7 +19,7 @@ from calibrant.results import plain
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, Forecasts, figures
-from calibrant.training.run_folder import LOGGER
+from calibrant.training.run_log import LOGGER
 from calibrant.training.sizing import StakeRule
 from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, train_model
