@@ -34,8 +34,8 @@ _TIMES: tuple[tuple[str, dict[str, Any]], ...] = (
 #: Columns of counts, which are whole where rows have no weights.
 _COUNTS = ("n", "weight", "positives")
 _STYLE = (
-    ".calibrant-result{font-size:.9em;max-width:62em;overflow-x:auto}"
-    ".calibrant-result p{margin:.3em 0}"
+    ".calibrant-result{font-size:.9em;overflow-x:auto}"
+    ".calibrant-result p{margin:.3em 0;max-width:62em}"
     ".calibrant-result table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4em 0}"
     ".calibrant-result td,.calibrant-result th{padding:.15em .7em;text-align:right;border:0;white-space:nowrap}"
     ".calibrant-result th.text,.calibrant-result td.text{text-align:left}"
