@@ -7,14 +7,20 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from click.testing import Result
+from pyarrow import parquet
 
 from calibrant.calibrators import check_folding
 from calibrant.comparison import compare_rows
+from calibrant.kernels import compiling_note
 from calibrant.rows import read_rows
 
 Run = Callable[..., Result]
@@ -29,10 +35,10 @@ def test_compare_tells_how_many_methods_are_done() -> None:
     assert done == [1, 2]
 
 
-def test_progress_is_for_terminals_alone(binary: pa.Table) -> None:
-    command = [sys.executable, "-m", "calibrant", "compare", "scores.csv", "--methods", "beta,sigmoid", "--json"]
+def on_terminal(command: list[str], **more: str) -> tuple[bytes, bytes]:
+    """Run a command whose standard error is a terminal; return what it printed there, and on standard output."""
     reader, writer = pty.openpty()
-    env = {**os.environ, "TERM": "xterm"}
+    env = {**os.environ, "TERM": "xterm", **more}
     shown = b""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, env=env) as process:
         os.close(writer)
@@ -44,7 +50,76 @@ def test_progress_is_for_terminals_alone(binary: pa.Table) -> None:
         os.close(reader)
         assert process.stdout is not None
         document = process.stdout.read()
+    return shown, document
+
+
+def test_progress_is_for_terminals_alone(binary: pa.Table) -> None:
+    command = [sys.executable, "-m", "calibrant", "compare", "scores.csv", "--methods", "beta,sigmoid", "--json"]
+    shown, document = on_terminal(command)
     assert b"Comparing" in shown
     assert {method["name"] for method in json.loads(document)["methods"]} >= {"beta", "sigmoid"}
     piped = subprocess.run(command, capture_output=True, check=True)
     assert (piped.stdout, piped.stderr) == (document, b"")
+
+
+@pytest.mark.slow
+def test_a_first_run_says_on_a_terminal_that_it_compiles(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(100_000)  # which are too many for Python's loops
+    parquet.write_table(pa.table({"y": rng.random(p.size) < p, "p": p}), tmp_path / "many.parquet")
+    command = [sys.executable, "-m", "calibrant", "compare", str(tmp_path / "many.parquet")]
+    command += ["--methods", "venn_abers,spline,mimic"]
+    (tmp_path / "cache").mkdir()
+    kept = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, _ = on_terminal(command, **kept)
+    assert first.count(b"\x1b[2KCompiling loops, once: later runs find them.\r\n") == 1, "on a line of its own"
+    again, _ = on_terminal(command, **kept)
+    assert b"Compiling" not in again
+    dumb, _ = on_terminal(command, NUMBA_CACHE_DIR=str(tmp_path / "other"), TERM="dumb")
+    assert b"Compiling" not in dumb
+    empty = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "third")}
+    assert subprocess.run(command, capture_output=True, check=True, env=empty).stderr == b""
+
+
+def test_it_is_said_after_a_second_of_compiling_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(compiling_note, "_note", compiling_note._Note())
+    compiling_note.tell_of_compiling(said.append)
+    for seconds in (0.6, 0.2):  # together below a second
+        machine = Compiling(seconds)
+        with compiling_note.watched(machine):
+            machine.compile()
+    assert said == []
+    for _ in range(2):
+        machine = Compiling(0.5)
+        with compiling_note.watched(machine):
+            machine.compile()
+    assert said == [True]
+    assert not compiling_note.is_watched()
+
+
+def test_a_loop_that_runs_for_long_is_not_said_to_be_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(compiling_note, "_note", compiling_note._Note())
+    compiling_note.tell_of_compiling(said.append)
+    machine = Compiling(0.0)
+    with compiling_note.watched(machine):
+        machine.compile()
+        time.sleep(1.3)
+    assert said == []
+
+
+class Compiling:
+    """What numba says of a loop, of one that takes as long to compile as we like."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.signatures: list[str] = []
+        self.stats = SimpleNamespace(cache_path="a folder", cache_misses={"form": 1})
+
+    def compile(self) -> None:
+        time.sleep(self.seconds)
+        self.signatures.append("form")
+
+    def get_metadata(self, form: str) -> dict[str, dict[str, float]]:
+        return {"timers": {"compiler_lock": self.seconds}}

@@ -17,8 +17,9 @@ from typing import Any
 import click
 
 from calibrant._version import __version__
-from calibrant.cli.common import ExamplesMixin, echo
+from calibrant.cli.common import ExamplesMixin, echo, is_terminal
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
+from calibrant.kernels.compiling_note import tell_of_compiling
 from calibrant.phrases import for_terminal
 
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.
@@ -107,6 +108,7 @@ class Commands(ExamplesMixin, click.Group):
         if os.environ.get("NO_COLOR"):
             ctx.color = False
         _print_any_text()
+        _announce_compiling()
         try:
             with _plain_warnings():
                 return super().invoke(ctx)
@@ -133,6 +135,20 @@ class Commands(ExamplesMixin, click.Group):
     def _takes_input(self, ctx: click.Context) -> bool:
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         return command is not None and any(param.name == "input" for param in command.params)
+
+
+def _announce_compiling() -> None:
+    """Let people at a terminal know why a first run takes long; nothing is said in pipes and logs."""
+    if is_terminal():
+        tell_of_compiling(_say_compiling)
+
+
+def _say_compiling(is_kept: bool) -> None:
+    if is_kept:
+        text = "Compiling loops, once: later runs find them."
+    else:
+        text = "Compiling loops: no folder to keep them in can be written. Set NUMBA_CACHE_DIR to one."
+    sys.stderr.write(f"{text}\n")  # not by click, which writes past the line that shows the progress
 
 
 def _in_options(message: str, *, takes_input: bool) -> str:

@@ -136,10 +136,15 @@ def notes(scores: Mapping[str, Score]) -> list[str]:
     return [f"{score.name}: {score.note}" for score in scores.values() if score.note]
 
 
+def is_terminal() -> bool:
+    """Say whether standard error is a terminal that a person looks at."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
 @contextmanager
 def progress(what: str, noun: str = "rows") -> Iterator[Callable[[int], None] | None]:
     """Show how many rows, or what else is counted, are done, on standard error if that is a terminal."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_terminal():
         yield None
         return
     from rich.console import Console

@@ -17,6 +17,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from calibrant.kernels.compiling_note import is_watched, watched
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -59,6 +61,9 @@ class Loop(Generic[P, R]):
                     _steps_left[0] -= n_steps
                     return self.interpret(*args)
             self._machine = self.compile() if can_compile() else self._as_python()
+            if is_watched() and can_compile():
+                with watched(self._machine):
+                    return self._machine(*args, **kwargs)
         return self._machine(*args, **kwargs)
 
     def interpret(self, *args: Any) -> R:
