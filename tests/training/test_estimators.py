@@ -146,6 +146,18 @@ def test_classes_of_ones_own_are_loaded_only_where_they_are_trusted(own: Path) -
         loaded = load_run(run.path, trusted=[trusted])
         assert loaded.model.model_.more == 0.2
         assert loaded.predict_proba(X).shape == (569, 2)
+    cancer().drop(columns="y").to_csv("new.csv", index=False)
+    words = ("predict", "last", "--runs", "runs", "--data", "new.csv", "-o", "p.csv")
+    sys.modules.pop("own_models")
+    refused = call(*words)
+    assert refused.exit_code == 2
+    assert "If it is your own: --trust own_models.Frequencies, or" in refused.stderr
+    assert "own_models" not in sys.modules
+    done = call(*words, "--trust", "own_models.Frequencies")
+    assert done.exit_code == 0, done.output
+    assert (pd.read_csv("p.csv")["p_benign"].to_numpy() == loaded.predict_proba(X)[:, 0]).all()
+    with pytest.raises(CalibrantError, match=re.escape("trusted='own_model.Frequencies': No module named 'own_model'")):
+        _ = load_run(run.path, trusted=["own_models.Frequencies", "own_model.Frequencies"]).models
 
 
 @pytest.mark.slow

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
+trust_option = click.option(
+    "--trust",
+    default="",
+    metavar="NAMES",
+    help="Classes of your own that the model is made of, as mymodels.MyModel: their module is imported, and so runs.",
+)
+
 
 class ExamplesMixin:
     """Shows examples at the end of the help, each on a line of its own."""

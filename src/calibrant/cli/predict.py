@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from calibrant.cli import choices
-from calibrant.cli.common import echo, new_command
-from calibrant.cli.option_texts import check_output
+from calibrant.cli.common import echo, new_command, trust_option
+from calibrant.cli.option_texts import check_output, split_list
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import count
 
@@ -23,8 +23,9 @@ from calibrant.phrases import count
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write; - is CSV on standard output.")
 @click.option("--raw", is_flag=True, help="Write what the models say before calibration too.")
 @click.option("--last", is_flag=True, help="Predict the last row of each symbol alone.")
+@trust_option
 @click.option("--runs", "root", default=choices.RUNS_ROOT, metavar="FOLDER", help="The folder of all runs.")
-def command(run: str, data: str, output: str, root: str, *, raw: bool, last: bool) -> None:
+def command(run: str, data: str, output: str, trust: str, root: str, *, raw: bool, last: bool) -> None:
     """Predict the rows of FILE by the models of RUN, calibrated as the run is judged by.
 
     Features are made, matched and ordered as in the training. Rows are predicted whether their labels are known yet or
@@ -40,7 +41,7 @@ def command(run: str, data: str, output: str, root: str, *, raw: bool, last: boo
     from calibrant.training import find_run
 
     check_output(output, data)
-    found = find_run(run, root)
+    found = find_run(run, root, trusted=split_list(trust))
     if output != "-" and found.path.resolve() in Path(output).resolve().parents:
         raise InvalidInputError(f"-o {output} is inside of {found.run_id}, which stays as it is. Write somewhere else.")
     made = found.predict(data, raw=raw, last=last)

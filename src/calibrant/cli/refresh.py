@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrant.cli import choices
-from calibrant.cli.common import echo, json_option, new_command, table, write_json
+from calibrant.cli.common import echo, json_option, new_command, table, trust_option, write_json
+from calibrant.cli.option_texts import split_list
 from calibrant.phrases import bracketed, count
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ _WORDS = {"in_use": "the calibrator in use", "none": "no calibrator"}
 @click.option("--data", metavar="FILE", help="The newest bars or rows.  [default: the file of RUN, read again]")
 @click.option("--later", default=0.5, metavar="SHARE", help="Of the new rows, to judge by: the last ones in time.")
 @click.option("--dry-run", is_flag=True, help="Judge, and write nothing.")
+@trust_option
 @click.option("--runs", "root", default=choices.RUNS_ROOT, metavar="FOLDER", help="The folder of all runs.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, run: str, data: str | None, later: float, dry_run: bool, root: str, as_json: bool
+    ctx: click.Context, /, run: str, data: str | None, later: float, dry_run: bool, trust: str, root: str, as_json: bool
 ) -> None:
     """Fit the calibrator of RUN anew to the newest rows; the model stays. Exit 1 where later rows show a loss.
 
@@ -49,7 +51,7 @@ def command(
     """
     from calibrant.training import find_run, refresh_run
 
-    found = find_run(run, root)
+    found = find_run(run, root, trusted=split_list(trust))
     result = refresh_run(found, data, later=later, dry_run=dry_run, echo=not as_json)
     if as_json:
         write_json(result.as_dict())

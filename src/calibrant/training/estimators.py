@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -32,7 +33,7 @@ def import_estimator(name: str) -> Any:
     a name that the caller gave, or that is in settings the caller chose, comes here.
     """
     module_name, _, path = name.partition(":")
-    found: Any = _import(module_name, name)
+    found: Any = _import(module_name, f"model={name!r}")
     for part in path.split("."):
         if not hasattr(found, part):
             near = did_you_mean(part, dir(found))
@@ -72,13 +73,19 @@ def setting_of(estimator: Any) -> tuple[str, dict[str, Any]] | None:
     return (name, params) if all(_is_plain(value) for value in params.values()) else None
 
 
-def _import(module_name: str, name: str) -> Any:
+def import_trusted(names: Sequence[str]) -> None:
+    """Import the modules of classes that the caller trusts, as module.Class or module:Class."""
+    for name in names:
+        _import(name.replace(":", ".").rpartition(".")[0], f"trusted={name!r}")
+
+
+def _import(module_name: str, who: str) -> Any:
     try:
         return resolve_name(f"{module_name}:")
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise InvalidInputError(
-                f"model={name!r}: {module_name} needs a module that isn't there ({error})."
+                f"{who}: {module_name} needs a module that isn't there ({error}). Install it."
             ) from None
     here = str(Path.cwd())
     if here not in sys.path:
@@ -87,8 +94,7 @@ def _import(module_name: str, name: str) -> Any:
         return resolve_name(f"{module_name}:")
     except ModuleNotFoundError as error:
         raise InvalidInputError(
-            f"model={name!r}: {error}. Name an installed module, or one in the working directory, as in "
-            "mymodels:MyModel."
+            f"{who}: {error}. Name an installed module, or one in the working directory, as in mymodels:MyModel."
         ) from None
 
 

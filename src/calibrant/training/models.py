@@ -13,7 +13,7 @@ import numpy.typing as npt
 from calibrant.errors import DocumentError, InvalidInputError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.training.estimators import import_estimator, is_estimator_name
+from calibrant.training.estimators import import_estimator, import_trusted, is_estimator_name
 from calibrant.training.given_model import GivenModel
 from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
@@ -268,9 +268,10 @@ class SklearnModel(Model):
         if unknown:
             raise DocumentError(
                 f"{path} holds objects of type {unknown[0]!r}, which calibrant doesn't load, as a class can run code. "
-                f"If it is your own: load_run(..., trusted=[{', '.join(map(repr, unknown[:5]))}]). Else train the "
+                f"If it is your own: --trust {unknown[0]}, or load_run(..., trusted=[{unknown[0]!r}]). Else train the "
                 "model again."
             )
+        import_trusted(trusted)
         model = skops.io.load(path, trusted=known)
         check_trees(model, str(path))
         return model, _rounds(model)

@@ -234,15 +234,18 @@ def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], i
     return sorted(finished, key=lambda run: (stamps.findall(run.run_id)[:1], run.run_id)), n_partial
 
 
-def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT) -> Run:
-    """Return the run of this id, or of the only id that holds this text; "last" is the latest one."""
+def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT, *, trusted: Sequence[str] = ()) -> Run:
+    """Return the run of this id, or of the only id that holds this text; "last" is the latest one.
+
+    `trusted` is as for `load_run`.
+    """
     if (Path(name) / _RUN).is_file():
-        return load_run(name)
+        return load_run(name, trusted=trusted)
     runs, _ = list_runs(root)
     matching = runs[-1:] if name == "last" else [run for run in runs if run.run_id == name]
     matching = matching or [run for run in runs if name in run.run_id]
     if len(matching) == 1:
-        return matching[0]
+        return load_run(matching[0].path, trusted=trusted)
     if matching:
         shown = ", ".join(run.run_id for run in matching[-5:])
         raise InvalidInputError(f"{name!r} is in the ids of {len(matching)} runs, such as {shown}. Name one of them.")
