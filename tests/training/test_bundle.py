@@ -23,7 +23,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.features import WARM_UP_BARS, bar_features
 from calibrant.training.models import MODELS
 from calibrant.training.run_folder import Run, load_run
-from calibrant.training.training_run import run_dataset, run_stack, run_training
+from calibrant.training.training_run import run_dataset, run_predictions, run_stack, run_training
 
 CLASSES = (-1, 0, 1)
 SYMBOLS = ("A", "B")
@@ -252,3 +252,36 @@ def test_a_run_of_a_table_predicts_tables(table: pa.Table, tmp_path: Path) -> No
         assert run.predict(new.assign(d=1.0)).prob.tobytes() == found.prob.tobytes()
     with pytest.raises(ColumnOrderError, match="which these bars don't give"):
         run.predict(as_bars(table))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
+def test_a_classifier_of_ones_own_predicts_as_in_the_test_part(table: pa.Table, tmp_path: Path) -> None:
+    config = TrainConfig(model="sklearn.neural_network:MLPClassifier", horizon=8, params={"max_iter": 5})
+    run = load_run(run_training(config, bars=as_bars(table), root=tmp_path).path)
+    check_test_part(run, run.predict(table, raw=True))
+    one = run.predict(table, last=True)
+    assert one.prob.tobytes() == run.predict(table).prob[-len(SYMBOLS) :].tobytes()
+
+
+@pytest.mark.slow
+def test_a_run_of_predictions_calibrates_new_ones(stack: Run, tmp_path: Path) -> None:
+    given = pq.read_table(stack.path / "oof.parquet").to_pandas()
+    columns = {name: tuple(f"raw_{name}_{label}" for label in CLASSES) for name in ("xgboost", "logistic")}
+    config = TrainConfig(table="oof", label="y", time="time", label_end="label_end", symbol="symbol", score=columns)
+    run = load_run(run_predictions(config, table=given, root=tmp_path).path)
+    check_test_part(run, run.predict(given[["time", "symbol", *sum(columns.values(), ())][::-1]], raw=True))
+    with pytest.raises(UnknownNameError, match="has no column 'raw_logistic_0'"):
+        run.predict(given.drop(columns="raw_logistic_0"))
+
+
+@pytest.mark.slow
+def test_a_missing_feature_that_a_model_does_not_take_is_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(600, 2)), columns=["a", "b"])
+    frame["when"] = np.datetime64("2021-01-01") + np.arange(600)
+    frame["y"] = (frame["a"] + rng.normal(size=600) > 0.0).astype(int)
+    run = run_training(TrainConfig(model="logistic", table="t", label="y", time="when"), table=frame, root=tmp_path)
+    frame.loc[7, "b"] = np.nan
+    with pytest.raises(CalibrantError, match="feature 'b' is missing in 1 of 600 rows, first in that of 2021-01-08"):
+        run.predict(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -119,16 +120,41 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
         echo("These runs were not measured on the same rows: their figures can't be compared.")
 
 
-@command.command("export", examples=["calibrant runs export last --mlflow http://localhost:5000"])
+@command.command(
+    "export",
+    examples=[
+        "calibrant runs export last --mlflow http://localhost:5000",
+        "calibrant runs export last --mlflow sqlite:///mlflow.db",
+        "calibrant runs export last --onnx bundle.onnx",
+    ],
+)
 @click.argument("run")
 @_root
-@click.option("--mlflow", "tracking_uri", required=True, metavar="URI", help="Where MLflow keeps its runs.")
-@click.option("--experiment", default="calibrant", metavar="NAME", help="Experiment in MLflow.")
-def export_command(run: str, root: str, tracking_uri: str, experiment: str) -> None:
-    """Copy RUN to MLflow: settings, figures, and all of its files. Needs calibrant[mlflow]."""
+@click.option(
+    "--mlflow", "tracking_uri", metavar="URI", help="Where MLflow keeps its runs: a server, SQLite, a folder."
+)
+@click.option("--experiment", metavar="NAME", help="Experiment in MLflow.  [default: calibrant]")
+@click.option("--onnx", metavar="OUT", help="Where to write the bundle as one ONNX model.")
+def export_command(run: str, root: str, tracking_uri: str | None, experiment: str | None, onnx: str | None) -> None:
+    """Copy RUN to MLflow, with all of its files and its bundle, or write its bundle as an ONNX model.
+
+    The bundle goes from features to the probabilities that the run is judged by. --mlflow needs calibrant[mlflow], and
+    --onnx calibrant[onnx].
+    """
     from calibrant.training import export_to_mlflow, find_run
 
+    if (tracking_uri is None) == (onnx is None):
+        raise InvalidInputError("runs export takes --mlflow or --onnx. Pass one of them.")
     found = find_run(run, root)
+    if onnx is not None:
+        if experiment is not None:
+            raise InvalidInputError("--experiment says nothing for --onnx. Leave it out.")
+        if found.path.resolve() in Path(onnx).resolve().parents:
+            raise InvalidInputError(f"--onnx {onnx} is inside of {found.run_id}, which stays as it is.")
+        found.bundle.to_onnx(onnx)
+        echo(f"Wrote {onnx}: {found.run_id}, {count(len(found.bundle.features), 'feature')} to probabilities")
+        return
+    experiment = experiment or "calibrant"
     run_id = export_to_mlflow(found, tracking_uri=tracking_uri, experiment=experiment)
     echo(f"{found.run_id} is MLflow run {run_id} of experiment {experiment!r}")
 

@@ -7,6 +7,7 @@ the run's test part get the bits that they have in its predictions.parquet.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from calibrant.rows import Rows
 from calibrant.training.bars import PRICES, Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.features import WARM_UP_BARS
-from calibrant.training.models import Model
+from calibrant.training.models import Model, check_features
 from calibrant.training.sources import BarSource, FeatureRows, TableSource, open_source
 from calibrant.validation import ArrayLike, as_columns, as_groups, match_columns
 
@@ -230,6 +231,12 @@ class Bundle:
             )
         return self._predicted(rows.X, rows.time, rows.symbol, raw=raw, last=last)
 
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Return the whole bundle as one ONNX model, and write it; see `calibrant.training.bundle_onnx`."""
+        from calibrant.training.bundle_onnx import bundle_to_onnx
+
+        return bundle_to_onnx(self, path)
+
     def describe(self) -> list[str]:
         """Return what becomes of a row, a line for each step."""
         lines = [f"{count(len(self.features), 'feature')}: {listed(self.features)}"]
@@ -309,6 +316,9 @@ class Bundle:
                 f"{self.run_id} has no row to predict: nothing moved before any of the bars, so that none has "
                 "features. Pass bars of a market that trades."
             )
+        if time is not None:
+            for member in self.members:
+                check_features(member.model, X, self.features, time)
         before, after = zip(*(member.predict_proba(X) for member in self.members), strict=True)
         named = symbol if symbol is not None and any(symbol) else None
         return Prediction(
