@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from PIL import Image
 from sklearn.metrics import log_loss
 
 from calibrant.cli import main
+from calibrant.errors import CalibrantError
 from calibrant.training.bars import Bars, as_bars
 from calibrant.training.config import TrainConfig, read_config
 from calibrant.training.run_folder import Run
-from calibrant.training.training_run import run_dataset, run_training
+from calibrant.training.training_run import run_dataset, run_stack, run_training
 from calibrant.training.walk_forward import walk_forward
 from calibrant.training.walk_forward_pictures import draw_walk_forward, walk_forward_section
 
@@ -157,6 +159,34 @@ def test_windows_that_cannot_be_are_one_line_and_leave_nothing(words: tuple[str,
     assert result.exit_code == 2
     assert said in result.stderr.splitlines()[-1]
     assert not Path("experiments/runs").exists() or list(Path("experiments/runs").iterdir()) == []
+
+
+def test_out_of_fold_runs_refuse_windows(bars: Bars, tmp_path: Path) -> None:
+    with pytest.raises(CalibrantError, match="walk_forward='quarter' is for one model that is trained"):
+        run_stack(CONFIG, ["logistic"], bars=bars, root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_with_numbers_for_times_and_no_returns_goes_the_whole_way(tmp_path: Path) -> None:
+    n, rng = 900, np.random.default_rng(0)
+    x = rng.normal(size=(n, 2))
+    y = np.array(["a", "b", "c", "d"])[np.clip(np.round(1.5 + x[:, 0] + 0.5 * rng.normal(size=n)), 0, 3).astype(int)]
+    table = {"t": 0.5 * np.arange(n), "known": 0.5 * np.arange(n) + 2.0, "y": y, "x0": x[:, 0], "x1": x[:, 1]}
+    settings: dict[str, Any] = {"table": "rows", "label": "y", "time": "t", "label_end": "known"}
+    config = TrainConfig(model="logistic", walk_forward=3, test=0.4, embargo=4, **settings)
+    found = run_training(config, table=pa.table(table), root=tmp_path)
+    section = found.metrics["walk_forward"]
+    assert section["all"]["is_skilled"]
+    assert min(one["skill"]["calibrated"]["log_loss"]["value"] for one in section["windows"]) > 0.3
+    assert [one["money"] for one in section["windows"]] == [None] * 3
+    assert section["windows"][0]["from"] == str(0.5 * (n - round(0.4 * n)))
+    for one, other in pairwise(section["windows"]):
+        assert float(one["fitted_on"]["to"]) + 4 * 0.5 < float(one["from"]) < float(other["from"])
+    assert "<h2>Walk-forward</h2>" in (found.path / "report.html").read_text(encoding="utf-8")
+    with Image.open(found.path / "plots" / "windows.png") as picture:
+        assert picture.width > 500
+    with pytest.raises(CalibrantError, match="walk_forward='month' needs dates, and times are float64 values"):
+        run_training(replace(config, walk_forward="month"), table=pa.table(table), root=tmp_path)
 
 
 def test_several_symbols_and_binary_labels_go_the_whole_way(

@@ -174,6 +174,7 @@ def run_stack(
     CalibrantError
         If the rows or settings can't be used.
     """
+    _check_one_part(config)
 
     def train(data: Dataset) -> Outcome:
         for model in models:
@@ -217,6 +218,7 @@ def run_predictions(
     """
     if not config.score:
         raise InvalidInputError("score names no columns of predictions. Name those of each model.")
+    _check_one_part(config)
 
     def train(data: Dataset) -> Outcome:
         before, test = data.last(config.test, config.embargo)
@@ -224,6 +226,15 @@ def run_predictions(
 
     of = f": predictions of {', '.join(config.score)}"
     return _run(config, "oof", of, train, rule or StakeRule(), table, root, echo)
+
+
+def _check_one_part(config: TrainConfig) -> None:
+    """Refuse windows for several models, and for predictions that exist."""
+    if config.walk_forward:
+        raise InvalidInputError(
+            f"walk_forward={config.walk_forward!r} is for one model that is trained: out-of-fold predictions have one "
+            'test part. Pass walk_forward="", or call calibrant train for each model.'
+        )
 
 
 def _check_model(config: TrainConfig, model: Any, data: Dataset) -> None:

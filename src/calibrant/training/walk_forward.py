@@ -139,6 +139,7 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward, *, rule: Stake
         {
             "by": config.walk_forward,
             "history": config.history,
+            "is_dated": bool(found.data.time.dtype.kind == "M"),
             "interval": {"level": _LEVEL, "method": "Student's t over blocks of rows in time, as of the test part"},
             "n_windows": len(windows),
             "n_judged": len(judged),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.displays import COLOURS, MUTED
+from calibrant.numerics import FloatArray
 from calibrant.phrases import count, percent_level
 from calibrant.report import Report, pages
 from calibrant.report.figures import inline_figure
@@ -161,43 +162,45 @@ def _figure(found: dict[str, Any]) -> Figure:
 
     figure = Figure(figsize=_SIZE, layout="constrained")
     top, bottom = figure.subplots(2, 1, sharex=True)
-    starts = np.array([one["from"] for one in found["windows"]], dtype="datetime64[s]")
-    last = np.datetime64(found["all"]["to"], "s")
-    ends = np.append(starts[1:], last)
+    edges = _numbers([*(one["from"] for one in found["windows"]), found["all"]["to"]], is_dated=found["is_dated"])
     for name, colour in zip((BEFORE, AFTER), COLOURS[1::-1], strict=True):
-        look: dict[str, Any] = {"color": colour, "label": name, "starts": starts, "ends": ends, "which": name}
-        _draw(top, [one["skill"][name]["log_loss"] for one in found["windows"]], **look)
-        _draw(bottom, [one["ece"][name] for one in found["windows"]], **look)
+        look = {"color": colour, "label": name}
+        _draw(top, [one["skill"][name]["log_loss"] for one in found["windows"]], edges, name, look)
+        _draw(bottom, [one["ece"][name] for one in found["windows"]], edges, name, look)
     top.axhline(0.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
     bands = [one["ece"][AFTER]["noise_band"] for one in found["windows"]]
-    bottom.stairs(bands, _edges(starts, last), baseline=None, color=MUTED, linewidth=1.0, label="of perfect ones, 95%")
+    bottom.stairs(bands, edges, baseline=None, color=MUTED, linewidth=1.0, label="of perfect ones, 95%")
     top.set_ylabel("Skill in log loss")
     bottom.set_ylabel("Calibration error (ECE)")
     bottom.set_ylim(bottom=0.0)
     top.margins(y=0.1)
-    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
-    bottom.xaxis.set_major_locator(locator)
-    bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    if found["is_dated"]:
+        locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+        bottom.xaxis.set_major_locator(locator)
+        bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
     bottom.legend(frameon=False, fontsize="small", ncols=3, loc="upper left", bbox_to_anchor=(0.0, 1.16))
     return figure
 
 
-def _edges(starts: Any, last: np.datetime64) -> Any:
+def _numbers(times: list[str], *, is_dated: bool) -> FloatArray:
+    """Return times as metrics.json has them as what matplotlib draws: days since 1970, or the numbers that they are."""
     from matplotlib.dates import date2num
 
-    return date2num(np.append(starts, last))  # type: ignore[no-untyped-call]
+    if not is_dated:
+        return np.array(times, dtype=np.float64)
+    days = date2num(np.array(times, dtype="datetime64[us]"))  # type: ignore[no-untyped-call]
+    return np.asarray(days, dtype=np.float64)
 
 
-def _draw(axes: Axes, scores: list[dict[str, Any]], *, starts: Any, ends: Any, which: str, **look: Any) -> None:
+def _draw(axes: Axes, scores: list[dict[str, Any]], edges: FloatArray, which: str, look: dict[str, Any]) -> None:
     """Draw a point with its interval for each window; what is infinite is left out."""
     shift, marker = _LOOKS[which]
+    at = edges[:-1] + (0.5 + shift) * np.diff(edges)
     known = [k for k, score in enumerate(scores) if _is_known(score)]
-    starts, ends, scores = starts[known], ends[known], [scores[k] for k in known]
-    middle = starts + ((0.5 + shift) * (ends - starts).astype(np.float64)).astype("timedelta64[s]")
-    values = np.array([score["value"] for score in scores])
-    axes.plot(middle, values, marker=marker, linestyle="none", markersize=5.0, zorder=3, **look)
-    with_ends = [k for k, score in enumerate(scores) if score["low"] is not None and score["high"] is not None]
+    values = [scores[k]["value"] for k in known]
+    axes.plot(at[known], values, marker=marker, linestyle="none", markersize=5.0, zorder=3, **look)
+    with_ends = [k for k in known if scores[k]["low"] is not None and scores[k]["high"] is not None]
     low, high = ([scores[k][end] for k in with_ends] for end in ("low", "high"))
-    axes.vlines(middle[with_ends], low, high, color=look["color"], linewidth=1.3, zorder=2)
+    axes.vlines(at[with_ends], low, high, color=look["color"], linewidth=1.3, zorder=2)
