@@ -180,7 +180,7 @@ def _figure(found: dict[str, Any]) -> Figure:
         bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
-    bottom.legend(frameon=False, fontsize="small", ncols=3, loc="upper left", bbox_to_anchor=(0.0, 1.16))
+    bottom.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(-0.02, 1.2))
     return figure
 
 
