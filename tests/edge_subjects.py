@@ -386,29 +386,32 @@ def prior_estimates(k: int, old: Any) -> Iterator[tuple[str, Subject]]:
 
 
 def acting_subjects() -> Iterator[tuple[str, Subject]]:
-    from calibrant.training import sizing, thresholds
+    from calibrant.training import sizing, stake_errors, thresholds, trade
 
     def error(score: Any, label: Any, weight: Any) -> Any:
-        found = sizing.sizing_error(label, score, sample_weight=weight)
+        found = stake_errors.sizing_error(label, score, sample_weight=weight)
         return [found.value, found.floor]
 
     def table(score: Any, label: Any) -> Any:
-        return [
-            [row.n_trades, row.turnover, row.growth]
-            for row in thresholds.threshold_table(label, score, thresholds=[0.1, 0.5])
-        ]
+        about: Any = {"label_return": np.full(N, 0.01), "thresholds": [0.1, 0.5]}
+        return [[row.n_trades, row.turnover, row.growth] for row in thresholds.threshold_table(label, score, **about)]
 
     def chosen(score: Any, label: Any) -> Any:
-        return [row.growth for row in thresholds.choose_threshold(label, score, thresholds=[0.1, 0.5]).table]
+        about: Any = {"label_return": np.full(N, 0.01), "thresholds": [0.1, 0.5]}
+        return [row.growth for row in thresholds.choose_threshold(label, score, **about).table]
 
     for k in (1, 3):
         for name in ("kelly_stakes", "linear_stakes"):
-            stakes = partial(getattr(sizing, name), cost=0.01)
+            stakes = partial(getattr(sizing, name), cost_bp=50)
             yield (
                 f"{name}, {k}",
                 Subject(lambda score, f=stakes: f(score), {"score": "y_prob"}, "probability", k, (-1, 1)),
             )
     yield "sizing_error", Subject(error, METRIC_NAMES, range=(0.0, 2.0))
+    staked = Subject(
+        lambda score: trade(score, np.full(N, 0.01)).capital, {"score": "stakes"}, "score", range=(0.0, 2.0)
+    )
+    yield "trade", staked
     names = {"score": "y_prob", "label": "y_true"}
     for name, run in (("threshold_table", table), ("choose_threshold", chosen)):
         yield name, Subject(run, names, range=(-np.inf, np.inf), may_be_infinite=True)

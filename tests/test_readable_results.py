@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 import calibrant as cb
-from calibrant import decisions, engines, forecasts, metrics, prior, rank_preserving
+from calibrant import decisions, engines, forecasts, metrics, prior, rank_preserving, training
 from calibrant.errors import CalibrantError, UnknownNameError
 from calibrant.monitor import CalibrationMonitor, DriftMonitor
 from calibrant.readable import Readable, as_text
@@ -204,6 +204,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "AutoReport": lambda: cb.AutoCalibrator().fit(P, Y).report_,
     "Candidate": lambda: EXAMPLES["AutoReport"]().blend,
     "Applied": lambda: engines.Applied(600, n_missing=2),
+    "Equity": lambda: training.trade(np.full(40, 0.1), np.linspace(-0.1, 0.1, 40), cost_bp=5),
 }
 
 

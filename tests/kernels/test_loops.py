@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import calibrant
-from calibrant.kernels import _jit, pav, sorting
+from calibrant.kernels import _jit, pav, sorting, trades
 
 SCORES = st.lists(st.sampled_from([-2.0, -1e-300, 0.0, 5e-324, 0.25, np.nextafter(0.25, 1.0), 0.5, 1.0]), max_size=40)
 
@@ -51,6 +51,13 @@ def test_python_and_machine_code_pool_to_the_same_bits(seed):
     in_python, compiled = run_both(pav.count_hits, rng.random(int(size.sum())), size, p, hits)
     assert in_python == compiled
     drawn = rng.binomial(size, p)
+    start = np.sort(rng.integers(0, 40, n))
+    end = start + rng.integers(0, 6, n)
+    closing = np.lexsort((start == end, end))
+    rates = rng.random(n) / 20.0, rng.normal(0.0, 0.05, n)
+    room = [np.zeros(n), np.zeros(n), np.zeros(46), np.zeros(46)]
+    in_python, compiled = run_both(trades.share_capital, start, end, closing, *rates, 0.7, *room)
+    assert in_python == compiled
     in_python, compiled = run_both(pav.refit_drawn_labels, drawn, size, weight, p, np.zeros(n), np.zeros(n))
     assert in_python == compiled
 

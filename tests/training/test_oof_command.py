@@ -30,9 +30,17 @@ def test_command_prints_stack_thresholds_and_sizing(
     pq.write_table(make_table(700), "bars.parquet")
     done = oof("--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
     assert done.exit_code == 0, done.output
-    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Acting on calibrated", "Sizing error"):
+    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Trading on calibrated", "Sizing error"):
         assert text in done.output
-    assert "Chosen before it: " in done.output
+    for text in (
+        "Chosen before it: ",
+        "buy and hold",
+        "no trade",
+        "Returns a year, calibrated",
+        "30 to 50% less sizing",
+    ):
+        assert text in done.output
+    assert "5 to 10% less log loss of the meta-learner. Found: " in done.output
     (found,), n_partial = list_runs("experiments/runs")
     assert n_partial == 0
     assert found.run_id.startswith("oof_h10_")
@@ -69,7 +77,8 @@ def test_command_takes_the_settings_of_a_file_and_options_win(
         (["--models", "xgbost"], "Did you mean 'xgboost'"),
         (["--models", ","], "unknown model ''"),
         (["--variant", "nest"], "Did you mean 'nested'"),
-        (["--cost", "-1"], "cost=-1.0 is outside [0, inf)"),
+        (["--cost-bp", "-1"], "cost_bp=-1.0 is outside [0, 10000]"),
+        (["--stakes", "kely"], "Did you mean 'kelly'"),
         (["--models", "logistic", "--folds", "2"], "n_folds=2 is too small"),
     ],
 )

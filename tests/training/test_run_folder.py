@@ -40,10 +40,12 @@ FILES = {
     "checkpoints/calibrator.pkl",
     "checkpoints/model.skops",
     "config.toml",
+    "equity.parquet",
     "log.jsonl",
     "metrics.json",
     "oof.parquet",
     "plots/classes.png",
+    "plots/money.png",
     "plots/reliability.png",
     "predictions.parquet",
     "report.html",
@@ -200,12 +202,12 @@ def _in_child(target: Callable[..., None], *arguments: Any) -> int | None:
     return child.exitcode
 
 
-@pytest.mark.parametrize("n_events", [1, 2, 3, 5, 7, 9, 10, 12, 14, 16, 21, 28, 44, 51, 52, 53, 99])
+@pytest.mark.parametrize("n_events", [1, 2, 3, 5, 7, 9, 10, 12, 14, 16, 21, 28, 44, 58, 59, 60, 99])
 def test_a_run_that_is_killed_leaves_all_or_nothing(n_events: int, bars: Bars, tmp_path: Path) -> None:
     code = _in_child(_killed_at, str(tmp_path), bars, n_events)
     runs, n_partial = list_runs(tmp_path)
     assert code == (0 if n_events == 99 else -signal.SIGKILL)
-    assert (len(runs), n_partial) == {1: (0, 0), 2: (0, 0), 53: (1, 0), 99: (1, 0)}.get(n_events, (0, 1))
+    assert (len(runs), n_partial) == {1: (0, 0), 2: (0, 0), 60: (1, 0), 99: (1, 0)}.get(n_events, (0, 1))
     for run in runs:
         run.check()
         assert files(run) == FILES

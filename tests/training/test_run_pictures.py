@@ -10,6 +10,8 @@ import pytest
 from calibrant.numerics import softmax
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import Forecasts
+from calibrant.training.money import Money
+from calibrant.training.money_page import draw_money
 from calibrant.training.run_pictures import draw_run, write_page
 
 
@@ -35,9 +37,13 @@ def test_a_run_is_drawn_and_reported_with_intervals_for_labels_that_overlap(n_cl
     )
     forecasts = Forecasts.beside_rates(softmax(2.0 * np.log(prob)), prob, data)
     draw_run(tmp_path, data, forecasts)
-    write_page(tmp_path / "report.html", data, forecasts, title="A run", source="bars")
+    money = Money({"left_out": "no returns are known"})
+    draw_money(tmp_path, money)
+    write_page(tmp_path / "report.html", data, forecasts, title="A run", source="bars", money=money)
     assert all((tmp_path / name).stat().st_size > 10_000 for name in ("reliability.png", "classes.png"))
+    assert not (tmp_path / "money.png").exists()
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "600 rows are worth about 60 that share no part of their labels" in page
     assert "Rows are not independent" in page
     assert "design effect" in page
+    assert "No stakes: no returns are known." in page

@@ -1,4 +1,4 @@
-"""Stakes: Kelly's against brute force and exact fractions, the linear rule, and the sizing error."""
+"""Stakes: Kelly's against brute force and exact fractions, and the linear rule."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize_scalar
 
 from calibrant.errors import CalibrantError
-from calibrant.training.sizing import StakeRule, kelly_stakes, linear_stakes, sizing_error
+from calibrant.training import StakeRule, kelly_stakes, linear_stakes, trade
+from calibrant.training.directions import Directions
 
 probabilities = st.lists(st.floats(0.02, 1.0), min_size=3, max_size=3).map(lambda v: [x / sum(v) for x in v])
 
 
-def growth(f: float, prob: list[float], up: float, down: float, cost: float) -> float:
-    """Expected log growth of a signed stake, by the definition."""
-    moves = (-down, 0.0, up)
-    return float(sum(p * np.log1p(f * move - abs(f) * cost) for p, move in zip(prob, moves, strict=True)))
+def growth(f: float, prob: list[float], up: float, down: float, cost_bp: float) -> float:
+    """Expected log growth of a signed stake, by the definition: costs of what is opened, and of what it becomes."""
+    cost, moves = 1e-4 * cost_bp, (-down, 0.0, up)
+    return float(
+        sum(p * np.log1p(f * move - abs(f) * cost * (2.0 + move)) for p, move in zip(prob, moves, strict=True))
+    )
 
 
 @settings(max_examples=150, deadline=None)
-@given(probabilities, st.floats(0.01, 2.0), st.floats(0.01, 2.0), st.floats(0.0, 0.5))
+@given(probabilities, st.floats(0.01, 2.0), st.floats(0.01, 1.0), st.floats(0.0, 0.25))
 def test_full_kelly_maximises_expected_log_growth(prob: list[float], up: float, down: float, share: float) -> None:
-    cost = share * min(up, down)
-    (stake,) = kelly_stakes([prob], up=up, down=down, cost=cost, fraction=1.0, cap=1e9)
-    ends = {"rise": (0.0, (1 - 1e-9) / (down + cost)), "fall": (-(1 - 1e-9) / (up + cost), 0.0)}
+    cost = 1e4 * share * min(up, down)
+    (stake,) = kelly_stakes([prob], up=up, down=down, cost_bp=cost, fraction=1.0, cap=1e9)
+    loss = (down + 1e-4 * cost * (2.0 - down), up + 1e-4 * cost * (2.0 + up))
+    ends = {"rise": (0.0, (1 - 1e-9) / loss[0]), "fall": (-(1 - 1e-9) / loss[1], 0.0)}
     found = [
         minimize_scalar(
             lambda f: -growth(f, prob, up, down, cost), bounds=bounds, method="bounded", options={"xatol": 1e-12}
@@ -52,17 +56,15 @@ def test_one_column_two_and_three_columns_agree() -> None:
     p = np.linspace(0.0, 1.0, 21)
     two, three = np.column_stack((1 - p, p)), np.column_stack((1 - p, 0 * p, p))
     for stakes in (kelly_stakes, linear_stakes):
-        expected = stakes(p, up=1.5, down=0.5, cost=0.1)
-        np.testing.assert_allclose(stakes(two, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(stakes(three, up=1.5, down=0.5, cost=0.1), expected, rtol=0, atol=1e-15)
+        expected = stakes(p, up=1.5, down=0.5, cost_bp=500)
+        np.testing.assert_allclose(stakes(two, up=1.5, down=0.5, cost_bp=500), expected, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(stakes(three, up=1.5, down=0.5, cost_bp=500), expected, rtol=0, atol=1e-15)
 
 
 def test_columns_named_after_directions_are_matched() -> None:
     prob = np.random.default_rng(5).dirichlet([1, 1, 1], 40)
     frame = pd.DataFrame(prob, columns=["p_-1", "p_0", "p_1"])[["p_0", "p_1", "p_-1"]]
     np.testing.assert_array_equal(kelly_stakes(frame), kelly_stakes(prob))
-    y = np.random.default_rng(6).integers(-1, 2, 40)
-    assert sizing_error(y, frame) == sizing_error(y, prob)
     two = pd.DataFrame({"p_1": prob[:, 0], "p_-1": 1.0 - prob[:, 0]})
     np.testing.assert_array_equal(kelly_stakes(two), kelly_stakes(prob[:, 0]))
 
@@ -70,15 +72,15 @@ def test_columns_named_after_directions_are_matched() -> None:
 def test_swapping_rise_and_fall_turns_the_stake_round() -> None:
     prob = np.random.default_rng(0).dirichlet([1, 1, 1], 200)
     for stakes in (kelly_stakes, linear_stakes):
-        there = stakes(prob, up=0.8, down=1.2, cost=0.05)
-        back = stakes(prob[:, ::-1], up=1.2, down=0.8, cost=0.05)
+        there = stakes(prob, up=0.8, down=1.2, cost_bp=0)
+        back = stakes(prob[:, ::-1], up=1.2, down=0.8, cost_bp=0)
         np.testing.assert_allclose(there, -back, rtol=0, atol=1e-15)
 
 
 def test_nothing_is_staked_where_no_side_is_worth_its_cost() -> None:
-    assert kelly_stakes([0.5, 0.54, 0.46], cost=0.1).tolist() == [0.0, 0.0, 0.0]
-    assert kelly_stakes([[0.3, 0.4, 0.3]], cost=0.0).tolist() == [0.0]
-    assert linear_stakes([0.55], cost=2.0).tolist() == [0.0]
+    assert kelly_stakes([0.5, 0.54, 0.46], cost_bp=500).tolist() == [0.0, 0.0, 0.0]
+    assert kelly_stakes([[0.3, 0.4, 0.3]], cost_bp=0).tolist() == [0.0]
+    assert linear_stakes([0.55], cost_bp=10_000).tolist() == [0.0]
 
 
 def test_cap_fraction_and_long_only() -> None:
@@ -92,18 +94,20 @@ def test_cap_fraction_and_long_only() -> None:
 def test_moves_per_row_are_the_same_as_row_by_row() -> None:
     rng = np.random.default_rng(1)
     prob, up, down = rng.dirichlet([1, 1, 1], 50), rng.uniform(0.1, 2, 50), rng.uniform(0.1, 2, 50)
-    cost = rng.uniform(0, 0.05, 50)
+    cost = rng.uniform(0, 250, 50)
     for stakes in (kelly_stakes, linear_stakes):
-        batch = stakes(prob, up=up, down=down, cost=cost)
-        single = [float(stakes(prob[i : i + 1], up=up[i], down=down[i], cost=cost[i])[0]) for i in range(50)]
+        batch = stakes(prob, up=up, down=down, cost_bp=cost)
+        single = [float(stakes(prob[i : i + 1], up=up[i], down=down[i], cost_bp=cost[i])[0]) for i in range(50)]
         assert batch.tolist() == single
 
 
 def test_linear_stake_is_zero_at_break_even_and_the_cap_at_certainty() -> None:
-    up, down, cost = 2.0, 1.0, 0.2
-    break_even = (down + cost) / (up + down)
+    up, down, cost = 2.0, 1.0, 0.1
+    # p (up - cost (2 + up)) = (1 - p) (down + cost (2 - down))
+    gain, loss = up - cost * (2.0 + up), down + cost * (2.0 - down)
+    break_even = loss / (gain + loss)
     p = np.array([break_even - 0.01, break_even, 0.5 * (break_even + 1.0), 1.0])
-    got = linear_stakes(p, up=up, down=down, cost=cost, cap=0.4, short=False)
+    got = linear_stakes(p, up=up, down=down, cost_bp=1e4 * cost, cap=0.4, short=False)
     np.testing.assert_allclose(got, [0.0, 0.0, 0.2, 0.4], atol=1e-15)
 
 
@@ -115,57 +119,23 @@ def test_half_kelly_keeps_three_quarters_of_small_growth() -> None:
     assert edge[1] / edge[0] == pytest.approx(0.75, abs=1e-3)
 
 
-def test_rule_agrees_with_the_functions_and_says_what_stakes_earn() -> None:
+def test_rule_agrees_with_the_functions_and_says_what_stakes_promise() -> None:
     prob = np.random.default_rng(2).dirichlet([1, 1, 1], 30)
-    terms = {"up": 1.2, "down": 0.9, "cost": 0.03}
+    terms = {"up": 0.8, "down": 0.9, "cost_bp": 150.0}
     np.testing.assert_array_equal(
         StakeRule("kelly", **terms, fraction=0.3, cap=0.2).stakes(prob),
         kelly_stakes(prob, **terms, fraction=0.3, cap=0.2),
     )
-    np.testing.assert_array_equal(StakeRule("linear", **terms).stakes(prob), linear_stakes(prob, **terms))
+    rule = StakeRule("linear", **terms)
+    np.testing.assert_array_equal(rule.stakes(prob), linear_stakes(prob, **terms))
     assert StakeRule("flat", cap=0.1).stakes([0.7, 0.5, 0.2]).tolist() == [0.1, 0.0, -0.1]
-    earned = StakeRule(**terms).returns(np.array([0.5, -0.5, 0.5, 0.0]), np.array([1, 1, 0, -1]))
-    np.testing.assert_allclose(earned, [0.5 * 1.17, -0.5 * 1.23, -0.5 * 0.03, 0.0])
-
-
-# --- the sizing error ----------------------------------------------------------------------------------------
-
-
-def test_sizing_error_is_the_mean_distance_of_stakes_over_bins() -> None:
-    p = np.repeat([0.2, 0.6, 0.9], 10)
-    y = np.concatenate([np.arange(10) < k for k in (3, 5, 7)]).astype(int)
-    rule = StakeRule(fraction=1.0)
-    expected = np.mean(
-        np.abs(kelly_stakes([0.2, 0.6, 0.9], fraction=1.0) - kelly_stakes([0.3, 0.5, 0.7], fraction=1.0))
-    )
-    got = sizing_error(y, p, rule=rule, n_bins=3)
-    assert (got.value, got.n_bins, got.n_rows) == (pytest.approx(expected), 3, 30)
-
-
-def test_calibrated_probabilities_have_a_sizing_error_at_its_floor_and_sharpened_ones_far_above() -> None:
-    rng = np.random.default_rng(3)
-    prob = rng.dirichlet([2, 2, 2], 20_000)
-    y = (rng.random(20_000)[:, None] >= np.cumsum(prob, axis=1)[:, :2]).sum(axis=1) - 1
-    sharp = prob**3 / (prob**3).sum(axis=1, keepdims=True)
-    right, wrong = sizing_error(y, prob), sizing_error(y, sharp)
-    assert right.value < 2 * right.floor < 0.02
-    assert wrong.value > 0.1 > 10 * wrong.floor
-
-
-def test_weight_two_is_two_rows_and_weight_zero_none() -> None:
-    rng = np.random.default_rng(4)
-    p, y = rng.uniform(0.1, 0.9, 60), rng.integers(0, 2, 60)
-    weight = rng.integers(0, 3, 60)
-    rows = np.repeat(np.arange(60), weight)
-    weighted = sizing_error(y, p, sample_weight=weight, n_bins=4).value
-    assert weighted == pytest.approx(sizing_error(y[rows], p[rows], n_bins=4).value, abs=1e-12)
-
-
-def test_labels_of_three_columns_are_falls_and_rises_even_where_none_fell() -> None:
-    prob = np.tile([0.1, 0.2, 0.7], (10, 1))
-    with_rises = sizing_error([0, 1] * 5, prob, n_bins=1, rule=StakeRule(fraction=1.0)).value
-    assert with_rises == pytest.approx(abs(6 / 8 - 1.0))  # a fall never came: the full stake is 1 / down
-    assert sizing_error(["a", "b"] * 5, prob, n_bins=1, classes=["a", "b", "c"]).value > 0
+    side = np.sign(rule.stakes(prob))
+    # what each outcome pays a position, as `trade` pays it, each with its probability
+    paid = [
+        [trade([one], [move], cost_bp=150).final - 1.0 for move in (-0.9, 0.0, 0.8)] if one else [0.0] * 3
+        for one in side
+    ]
+    np.testing.assert_allclose(rule.promised(side, Directions(*prob.T)), (prob * paid).sum(axis=1), atol=1e-15)
 
 
 # --- what is refused -----------------------------------------------------------------------------------------
@@ -181,8 +151,8 @@ def test_labels_of_three_columns_are_falls_and_rises_even_where_none_fell() -> N
         ({"y_prob": [[0.5, 0.4, 0.5]]}, "probabilities sum to 1.4, not 1"),
         ({"up": 0.0}, r"up=0.0 is outside \(0, inf\). Pass a number in \(0, inf\)"),
         ({"down": float("inf")}, r"down=inf is outside \(0, inf\)"),
-        ({"cost": -0.1}, r"cost=-0.1 is outside \[0, inf\)"),
-        ({"cost": [0.1, -0.1]}, r"cost row 1: -0.1 can't be used \(1 of 2 rows\)"),
+        ({"cost_bp": -0.1}, r"cost_bp=-0.1 is outside \[0, inf\)"),
+        ({"cost_bp": [0.1, -0.1]}, r"cost_bp row 1: -0.1 can't be used \(1 of 2 rows\)"),
         ({"up": [1.0]}, "y_prob has 2 rows and up has 1"),
         ({"up": "1"}, "up='1' is not a number"),
         ({"up": [[1.0], [1.0]]}, r"up has shape \(2, 1\)"),
@@ -196,19 +166,6 @@ def test_kelly_refuses(arguments: dict[str, object], text: str) -> None:
         kelly_stakes(**{"y_prob": [0.5, 0.6], **arguments})
 
 
-@pytest.mark.parametrize(
-    ("y", "prob", "text"),
-    [
-        ([0, 1, 1], [0.5, 0.5], "y_true has 3 rows and y_prob has 2"),
-        ([-1, 0, 1], [0.5, 0.5, 0.5], "y_true holds 3 classes"),
-        ([0, 1, 2], [[0.2, 0.3, 0.5]] * 3, "unknown label 2"),
-    ],
-)
-def test_sizing_error_refuses(y: list[int], prob: list[object], text: str) -> None:
-    with pytest.raises(CalibrantError, match=text):
-        sizing_error(y, prob)
-
-
 def test_rule_refuses_what_it_can_t_use() -> None:
     with pytest.raises(CalibrantError, match="Did you mean 'kelly'"):
         StakeRule("kely")  # type: ignore[arg-type]
@@ -216,3 +173,7 @@ def test_rule_refuses_what_it_can_t_use() -> None:
         StakeRule(up=-1)
     with pytest.raises(CalibrantError, match=r"cap=\[1.0\] is not a number"):
         StakeRule(cap=[1.0])  # type: ignore[arg-type]
+    with pytest.raises(CalibrantError, match=r"cost_bp=-5 is outside \[0, 10000\]"):
+        StakeRule(cost_bp=-5)
+    with pytest.raises(CalibrantError, match=r"share=0 is outside \(0, inf\)"):
+        StakeRule(share=0)

@@ -20,9 +20,8 @@ from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.run_folder import Run, list_runs, write_json
-from calibrant.training.sizing import StakeRule
 from calibrant.training.stacking import fit_stack
-from calibrant.training.training_run import measure, outcome_of_several, run_dataset, run_stack
+from calibrant.training.training_run import measure, money_of, outcome_of_several, run_dataset, run_stack
 
 MakeBars = Callable[..., Bars]
 CONFIG = TrainConfig(model="logistic", horizon=10)
@@ -46,7 +45,8 @@ def parts(bars: Bars) -> tuple[Dataset, Dataset]:
 
 def metrics_of(config: TrainConfig, before: Dataset, test: Dataset) -> dict[str, Any]:
     stack = fit_stack(config, MODELS, before, test, n_folds=3)
-    return measure(config, outcome_of_several(config, stack, variant="nested", n_folds=3), rule=StakeRule())
+    outcome = outcome_of_several(config, stack, variant="nested", n_folds=3)
+    return measure(config, outcome, money_of(config, outcome))
 
 
 @pytest.mark.slow
@@ -57,6 +57,8 @@ def test_folder_holds_all_that_was_asked_for(run: Run) -> None:
         "metrics.json",
         "oof.parquet",
         "predictions.parquet",
+        "equity.parquet",
+        "plots/money.png",
         "report.html",
         "log.jsonl",
         "run.json",
@@ -143,15 +145,21 @@ def test_shifted_labels_give_no_better_test_loss_than_the_entropy_of_the_test_la
 
 
 @pytest.mark.slow
-def test_metrics_say_what_stacking_and_acting_gave(run: Run) -> None:
+def test_metrics_say_what_stacking_and_trading_gave(run: Run) -> None:
     metrics = run.metrics
     assert set(metrics["calibration"]) >= {"brier_before", "brier_after", "ece_before", "ece_after"}
     assert [m["name"] for m in metrics["stacking"]["methods"]][-2:] == ["meta-learner, raw", "meta-learner, calibrated"]
     assert set(metrics["stacking"]["differences"]) == {*MODELS, "average", "meta-learner"}
+    assert [one["what"] for one in metrics["stacking"]["specified"]] == [
+        "log loss of the models' average",
+        "log loss of the meta-learner",
+    ]
     for name in ("raw", "calibrated"):
-        assert set(metrics["acting"][name]) == {"sizing_error", "chosen", "reason", "validation", "test", "returns"}
-        assert set(metrics["acting"][name]["returns"]) == {"promised", "realised", "gap", "regret"}
-    assert metrics["acting"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
+        assert set(metrics["money"][name]) == {"sizing_error", "chosen", "reason", "validation", "test", "returns"}
+    assert metrics["money"]["calibrated"]["reason"].startswith(("trade above", "do not trade"))
+    equity = pq.read_table(run.path / "equity.parquet")
+    finals = {name.replace(" ", "_"): path["final"]["value"] for name, path in metrics["money"]["paths"].items()}
+    assert {name: equity[name][-1].as_py() for name in finals} == finals
 
 
 @pytest.mark.slow

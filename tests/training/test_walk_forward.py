@@ -16,8 +16,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.features import bar_features
 from calibrant.training.metrics_report import Forecasts
-from calibrant.training.sizing import StakeRule
-from calibrant.training.training_run import measure, outcome_of_windows, run_dataset
+from calibrant.training.training_run import measure, money_of, outcome_of_windows, run_dataset
 from calibrant.training.walk_forward import WalkForward, harm_text, walk_forward, walk_forward_figures, window_figures
 
 MakeBars = Callable[..., Bars]
@@ -139,8 +138,8 @@ def test_a_column_of_the_future_is_called_a_leak(data: Dataset) -> None:
     warned = []
     for seen in (data, replace(data, X=np.column_stack((data.X, data.label_return)))):
         config = replace(CONFIG, model="lightgbm")
-        outcome = outcome_of_windows(config, walk_forward(config, seen), rule=StakeRule())
-        warned.append(measure(config, outcome, rule=StakeRule())["warnings"])
+        outcome = outcome_of_windows(config, walk_forward(config, seen))
+        warned.append(measure(config, outcome, money_of(config, outcome))["warnings"])
     assert warned[0] == []
     assert any("features that see the future would explain it" in text for text in warned[1])
 
@@ -178,7 +177,7 @@ def test_labels_shifted_in_a_circle_have_no_skill_unless_a_window_is_fitted_to(
 def test_figures_are_those_of_scikit_learn_and_skill_is_a_share_of_the_loss_of_class_frequencies(
     found: WalkForward,
 ) -> None:
-    figures = walk_forward_figures(CONFIG, found, rule=StakeRule())
+    figures = walk_forward_figures(CONFIG, found)
     for (parts, trained), one in zip(found.windows, figures["windows"], strict=True):
         rows = found.data.take(parts.test)
         losses = {name: log_loss(rows.y, getattr(trained.test, name), labels=[-1, 0, 1]) for name in FORECASTS}
@@ -231,7 +230,7 @@ def test_harm_is_called_harm_beyond_noise_alone(data: Dataset) -> None:
 
 def test_windows_that_are_too_short_are_not_judged(data: Dataset) -> None:
     config = replace(CONFIG, walk_forward=20)
-    figures = walk_forward_figures(config, walk_forward(config, data), rule=StakeRule())
+    figures = walk_forward_figures(config, walk_forward(config, data))
     assert (figures["n_windows"], figures["n_judged"], figures["by_chance"]) == (20, 0, 0.0)
     assert harm_text(figures) == "None of 20 windows holds labels enough to tell skill or harm from noise."
     assert figures["all"]["is_worse"] is not None

@@ -87,8 +87,9 @@ def test_the_folder_holds_a_picture_and_a_section_on_windows(run: Run) -> None:
     assert 'id="windows-title"' in page
     assert "no figure here is measured on it" in page
     assert "refitted to as many rows before it as before the first" in page
-    money = run.metrics["walk_forward"]["windows"][0]["money"]["calibrated"]
-    assert money["reason"].startswith(("trade above", "do not trade"))
+    money = run.metrics["walk_forward"]["windows"][0]["money"]
+    assert money["calibrated"]["reason"].startswith(("trade above", "do not trade"))
+    assert set(money["paths"]) >= {"raw", "calibrated", "buy and hold", "no trade"}
 
 
 def test_windows_without_interval_and_of_infinite_loss_are_drawn_and_told(run: Run, tmp_path: Path) -> None:
@@ -101,9 +102,15 @@ def test_windows_without_interval_and_of_infinite_loss_are_drawn_and_told(run: R
     first["calibrated_minus_raw"]["log_loss"]["value"], first["is_worse"] = None, True
     draw_walk_forward(tmp_path / "windows.png", found)
     section = walk_forward_section(found)
-    skill, change = (block for block in section.blocks if block.kind == "table")
+    skill, change, money = (block for block in section.blocks if block.kind == "table")
     assert skill.rows[0].cells[3:] == ["infinite", "", ""]
     assert (change.rows[0].cells[1].text, change.rows[0].cells[1].mark) == ("infinite", "outside")  # type: ignore[union-attr]
+    assert [row.cells[0] for row in money.rows] == [str(k + 1) for k in range(len(found["windows"]))]
+    value = first["money"]["paths"]["calibrated"]["growth"]["value"]
+    assert str(money.rows[0].cells[2]).lstrip("+\N{MINUS SIGN}") == f"{abs(value):.4f}"
+    for one in found["windows"]:
+        one["money"] = {"left_out": "no returns"}
+    assert len([block for block in walk_forward_section(found).blocks if block.kind == "table"]) == 2
     (pictures,) = (block for block in section.blocks if block.kind == "pictures")
     assert "log loss infinite, of class frequencies" in pictures.pictures[0].draw()
 

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli.common import echo, new_command, table
+from calibrant.cli.money_text import money_text, thresholds_text
 from calibrant.cli.option_texts import split_list, split_names
 from calibrant.cli.train import (
     TABLE_SETTINGS,
@@ -23,7 +24,7 @@ from calibrant.cli.train import (
 )
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import bracketed, figure
-from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
+from calibrant.training import CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
 from calibrant.validation import check_choice
 
 
@@ -61,8 +62,7 @@ from calibrant.validation import check_choice
 )
 @click.option("--folds", "n_folds", type=int, default=5, metavar="N", help="Folds in time.")
 @settings("test", "embargo", embargo="Before test.")
-@click.option("--cost", type=float, default=0.02, metavar="X", help="Of a trade, as a share of a barrier.")
-@settings("seed", "threads", "runs", threads="Threads of each model's library.")
+@settings("stakes", "cost-bp", "seed", "threads", "runs", threads="Threads of each model's library.")
 @no_gate_option
 @click.pass_context
 def command(
@@ -75,7 +75,6 @@ def command(
     members: str | None,
     variant: str,
     n_folds: int,
-    cost: float,
     root: str,
     no_gate: bool,
     **given: Any,
@@ -94,7 +93,7 @@ def command(
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
-    from calibrant.training import StakeRule, is_estimator_name, run_predictions, run_stack
+    from calibrant.training import is_estimator_name, run_predictions, run_stack
 
     settings = settings_of(ctx, config_file, given)
     if predictions is not None or settings.get("score"):
@@ -102,7 +101,7 @@ def command(
             raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
         chosen = with_scores(settings, predictions, score, split_list(members or ""))
         config = TrainConfig(**_without_models(ctx, chosen))
-        run = run_predictions(config, rule=StakeRule(cost=cost), root=root, echo=True)
+        run = run_predictions(config, root=root, echo=True)
         echo(closing_text(run))
         ctx.exit(0 if no_gate else gates_code(run))
     if score or members:
@@ -113,9 +112,7 @@ def command(
         if not is_estimator_name(name):
             check_choice("--models", name, list(MODELS))
     config = TrainConfig(**{**settings, "model": names[0] if names else ""})
-    up, down = (1.0, 1.0) if config.table else (config.profit, config.stop)
-    rule = StakeRule(up=up, down=down, cost=cost)
-    run = run_stack(config, names, variant=variant, n_folds=n_folds, rule=rule, root=root, echo=True)  # type: ignore[arg-type]
+    run = run_stack(config, names, variant=variant, n_folds=n_folds, root=root, echo=True)  # type: ignore[arg-type]
     echo(closing_text(run))
     ctx.exit(0 if no_gate else gates_code(run))
 
@@ -156,7 +153,10 @@ def closing_text(run: Run) -> str:
         differences_table(metrics["stacking"]),
         "",
         *metrics["calibration"]["decision"].split("; "),
-        trading_text(metrics["acting"]),
+        "",
+        thresholds_text(metrics["money"]),
+        money_text(metrics),
+        "",
     ]
     return "\n".join([*parts, *gate_lines(metrics), *last_lines(run)])
 
@@ -188,42 +188,6 @@ def differences_table(stacking: dict[str, Any]) -> str:
     ]
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return "\n" + table(["log loss, calibrated less raw", "", level], rows)
-
-
-def trading_text(acting: dict[str, Any]) -> str:
-    """Return promised and realised hit rates of each threshold on the test part, and what was chosen before it."""
-    if "left_out" in acting:
-        return f"\nNo stakes: {acting['left_out']}"
-    lines = []
-    for name in (BEFORE, AFTER):
-        found = acting[name]
-        rows = []
-        for one in found["test"]:
-            counts = [f"{one['threshold']:g}", f"{one['n_trades']:,}", f"{one['n_independent']:,.0f}"]
-            ends = "" if one["low"] is None else bracketed(one["low"], one["high"])
-            rates = [_value(one["promised"]), _value(one["realised"]), ends, _value(one["turnover"])]
-            rows.append([*counts, *rates, "ruin" if one["growth"] is None else f"{1e4 * one['growth']:+.2f}"])
-        header = ["confidence above", "trades", "independent", "promised", "realised", "interval", "turnover", "growth"]
-        lines += ["", f"Acting on {name} probabilities, on the test part (growth per 10,000 and row):"]
-        lines += [table(header, rows), f"Chosen before it: {found['reason']}", _returns_text(found)]
-    errors = [acting[name]["sizing_error"] for name in (BEFORE, AFTER)]
-    lines.append(
-        f"\nSizing error |stake from p - stake from the realised rate|: raw {errors[0]['value']:.4f}, calibrated "
-        f"{errors[1]['value']:.4f} (by chance alone {errors[1]['floor']:.4f})"
-    )
-    return "\n".join(lines)
-
-
-def _returns_text(found: dict[str, Any]) -> str:
-    """Return what trades of the chosen threshold were promised to earn, and earned."""
-    promised, realised, gap = (found["returns"][name] for name in ("promised", "realised", "gap"))
-    which = "all trades" if found["chosen"] is None else f"trades above {found['chosen']:g}"
-    ends = [f"{-1e4 * end:+.2f}" for end in (gap["high"], gap["low"]) if end is not None]
-    between = f", {100 * gap['level']:g}% interval {' to '.join(ends)}" if ends else ""
-    return (
-        f"Returns of {which}, per 10,000 and row: {-1e4 * promised['value']:+.2f} promised, "
-        f"{-1e4 * realised['value']:+.2f} came ({-1e4 * gap['value']:+.2f}{between})"
-    )
 
 
 def _value(value: float | None) -> str:

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from calibrant.cli.common import echo, new_command, table, with_options
+from calibrant.cli.money_text import money_text
 from calibrant.cli.option_texts import split_list
 from calibrant.cli.walk_forward import WindowsType, windows_lines
 from calibrant.phrases import bracketed, count, figure
@@ -58,6 +59,8 @@ _SETTINGS = {
     "embargo": ("BARS", "Between parts, in bars of the same symbol."),
     "walk-forward": ("N|PERIOD", "Refit before each of N windows of --test, or before each month, quarter or year."),
     "history": ("KIND", "What a refit sees: expanding, all earlier rows; rolling, as many as the first."),
+    "stakes": ("KIND", "linear, kelly or flat: how the stakes of the part on money follow from the probabilities."),
+    "cost-bp": ("BP", "Of opening and of closing a position, in basis points of the capital moved."),
     "seed": ("N", "Seed."),
     "threads": ("N", "Threads of the model's library."),
     "runs": ("FOLDER", "The folder of all runs."),
@@ -154,6 +157,8 @@ def closing_text(run: Run) -> str:
         least = target.get("least_at_this_accuracy")
         why = "" if least is None or target["met"] else f": at this accuracy it can't be below {least:.4f}"
         lines.append(f"{name} target {target['target']}: {reached}{why}")
+    if "money" in metrics:
+        lines += ["", money_text(metrics)]
     return "\n".join([*lines, *last_lines(run)])
 
 

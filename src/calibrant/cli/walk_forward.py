@@ -69,8 +69,8 @@ def skill_table(found: dict[str, Any]) -> str:
 
 
 def change_table(found: dict[str, Any]) -> str:
-    """Return what calibration changes in log loss and ECE, and what trades at the threshold chosen before gave."""
-    from calibrant.training import AFTER, BEFORE
+    """Return what calibration changes in log loss and ECE, and what stakes and holding made the capital grow by."""
+    from calibrant.training import AFTER, BEFORE, HOLD
 
     rows = []
     for one in _every(found):
@@ -78,9 +78,11 @@ def change_table(found: dict[str, Any]) -> str:
         value = "infinite" if change["value"] is None else f"{change['value']:+.4f}"
         errors = [_value(one["ece"][name]["value"]) for name in (BEFORE, AFTER)]
         worse = {True: "worse", False: "", None: "too short"}[one["is_worse"]]
-        rows.append([str(one["window"]), value, _interval(change), worse, *errors, _returned(one)])
+        rows.append(
+            [str(one["window"]), value, _interval(change), worse, *errors, _growth(one, AFTER), _growth(one, HOLD)]
+        )
     level = f"{100 * found['interval']['level']:g}% interval"
-    return table(["window", "change", level, "", "ECE raw", "cal.", "bp a row"], rows)
+    return table(["window", "change", level, "", "ECE raw", "cal.", "growth", "held"], rows)
 
 
 def _every(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -91,14 +93,12 @@ def _interval(score: dict[str, Any]) -> str:
     return "" if score["low"] is None or score["high"] is None else bracketed(score["low"], score["high"])
 
 
-def _returned(one: dict[str, Any]) -> str:
-    """Return what trades on calibrated probabilities gave, a row; of no trade where none was chosen."""
-    from calibrant.training import AFTER
-
-    if one.get("money") is None:
+def _growth(one: dict[str, Any], name: str) -> str:
+    """Return the growth of the capital by one way to trade a window, a year or bar; nothing where nothing is known."""
+    path = one.get("money", {}).get("paths", {}).get(name)
+    if path is None:
         return ""
-    of = one["money"][AFTER]
-    return "no trade" if of["chosen"] is None else f"{-1e4 * of['returns']['realised']['value']:+.2f}"
+    return "all lost" if path["growth"]["value"] is None else f"{path['growth']['value']:+.4f}"
 
 
 def _value(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from calibrant.training.bars import as_bars as as_bars, read_bars as read_bars
 from calibrant.training.bundle import Bundle as Bundle, Member as Member, Prediction as Prediction
 from calibrant.training.config import TrainConfig as TrainConfig, read_config as read_config
+from calibrant.training.equity import Equity as Equity, buy_and_hold as buy_and_hold, trade as trade
 from calibrant.training.mlflow_export import export_to_mlflow as export_to_mlflow
 from calibrant.training.out_of_fold import out_of_fold_predictions as out_of_fold_predictions
 from calibrant.training.refresh import RefreshResult as RefreshResult, refresh_run as refresh_run
@@ -11,10 +12,10 @@ from calibrant.training.sizing import (
     StakeRule as StakeRule,
     kelly_stakes as kelly_stakes,
     linear_stakes as linear_stakes,
-    sizing_error as sizing_error,
 )
 from calibrant.training.sources import open_source as open_source
 from calibrant.training.stacking import fit_meta_learner as fit_meta_learner
+from calibrant.training.stake_errors import sizing_error as sizing_error, sizing_reduction as sizing_reduction
 from calibrant.training.thresholds import choose_threshold as choose_threshold, threshold_table as threshold_table
 from calibrant.training.training_run import (
     run_predictions as run_predictions,
@@ -35,6 +36,7 @@ from calibrant.training.metrics_report import (
     has_skill as has_skill,
 )
 from calibrant.training.models import MODELS as MODELS
+from calibrant.training.money import HOLD as HOLD
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS
 from calibrant.training.refresh_gate import LEVEL as LEVEL
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT

@@ -12,9 +12,11 @@ from calibrant import persistence
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.training.calibration import SPECIFIED, WHEN, When
+from calibrant.training.equity import check_cost
 from calibrant.training.estimators import is_estimator_name
 from calibrant.training.labels import LABEL_KINDS, check_distances
 from calibrant.training.models import MODELS
+from calibrant.training.sizing import StakeKind
 from calibrant.training.windows import HISTORIES, NO_WINDOWS, History, check_walk_forward
 from calibrant.validation import check_choice, check_flag, check_fraction, check_integer
 
@@ -82,6 +84,10 @@ class TrainConfig:
         one test part.
     history : {"expanding", "rolling"}
         What is fitted to before a window: all rows, or as many as before the first window, the latest.
+    stakes : {"linear", "kelly", "flat"}
+        How stakes follow from the probabilities: see `calibrant.training.StakeRule`.
+    cost_bp : float
+        Of opening and of closing a position, in basis points (hundredths of a percent) of the capital moved.
     seed, n_threads : int
     params : dict
         Settings that go to the model's library as they are.
@@ -116,6 +122,8 @@ class TrainConfig:
     embargo: int = 0
     walk_forward: int | str = NO_WINDOWS
     history: History = "expanding"
+    stakes: StakeKind = "linear"
+    cost_bp: float = 5.0
     seed: int = 0
     n_threads: int = 1
     params: dict[str, Any] = field(default_factory=dict)
@@ -139,6 +147,8 @@ class TrainConfig:
         check_choice("history", self.history, HISTORIES)
         check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
+        check_choice("stakes", self.stakes, get_args(StakeKind))
+        check_cost(self.cost_bp)
         check_distances(self.profit, self.stop, self.band)
         check_flag("uniqueness", self.uniqueness)
         calibrators = [SPECIFIED, *CALIBRATORS, *ALIASES]

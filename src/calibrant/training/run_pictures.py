@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from calibrant.metrics import design_effect, reliability_curve
 from calibrant.numerics import FloatArray
-from calibrant.report import Report
+from calibrant.report import Report, pages
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import N_BINS, Forecasts
-from calibrant.training.walk_forward_pictures import WalkForwardReport
+from calibrant.training.money import Money
+from calibrant.training.money_page import money_section
+from calibrant.training.walk_forward_pictures import walk_forward_section
 
 #: Independent rows that a point of a picture is worth, where there are so many.
 _ROWS_PER_POINT = 30
@@ -61,14 +64,38 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     figure.savefig(folder / "classes.png", dpi=120, metadata={"Software": None})
 
 
+class _RunReport(Report):
+    """The report on a run's probabilities, with sections on its windows, if any, and on what it is worth in money."""
+
+    windows: dict[str, Any] | None
+    money: Money | None
+
+    def page(self) -> pages.Page:
+        page = super().page()
+        first, *rest, last = page.sections
+        windows = [] if self.windows is None else [walk_forward_section(self.windows)]
+        money = [] if self.money is None else [money_section(self.money)]
+        return replace(page, sections=[first, *windows, *rest, *money, last])
+
+
 def write_page(
-    path: Path, data: Dataset, forecasts: Forecasts, *, title: str, source: str, windows: dict[str, Any] | None = None
+    path: Path,
+    data: Dataset,
+    forecasts: Forecasts,
+    *,
+    title: str,
+    source: str,
+    windows: dict[str, Any] | None = None,
+    money: Money | None = None,
 ) -> None:
-    """Write the report on the calibrated probabilities of the test part; `windows` are those of a walk-forward."""
+    """Write the report on the calibrated probabilities of the test part.
+
+    `windows` are those of a walk-forward; `money` is what the probabilities are worth.
+    """
     is_binary = data.classes.size == 2
     prob: FloatArray = forecasts.calibrated[:, 1] if is_binary else forecasts.calibrated
     symbols = data.symbol.tolist() if 1 < np.unique(data.symbol.astype(str)).size <= _MOST_SYMBOLS else None
-    report = (Report if windows is None else WalkForwardReport)(
+    report = _RunReport(
         data.y,
         prob,
         **_spans(data, forecasts.calibrated)[0],
@@ -79,8 +106,7 @@ def write_page(
         "labels. Figures beside class frequencies are in metrics.json",
         score_names=[f"p_{label}" for label in data.classes.tolist()][1 if is_binary else 0 :],
     )
-    if isinstance(report, WalkForwardReport) and windows is not None:
-        report = report.with_windows(windows)
+    report.windows, report.money = windows, money
     report.write_html(path)
 
 

@@ -1,72 +1,48 @@
-"""How much to stake on a calibrated probability, and how wrong the stake is where probabilities are not."""
+"""How much to stake on a calibrated probability."""
 
 from __future__ import annotations
 
-import math
 import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.rows import by_class
-from calibrant.summary import equal_mass_bins
-from calibrant.validation import (
-    ArrayLike,
-    as_generator,
-    as_labels,
-    as_probabilities,
-    as_scores,
-    as_weight,
-    check_choice,
-    check_fraction,
-    check_integer,
-    check_number,
-    check_one_column,
-    check_same_length,
-)
+from calibrant.numerics import FloatArray
+from calibrant.training.directions import Directions, read_directions
+from calibrant.training.equity import BASIS_POINT, check_cost
+from calibrant.validation import ArrayLike, as_scores, check_choice, check_fraction, check_number, check_same_length
 
 Amount: TypeAlias = float | FloatArray
 StakeKind: TypeAlias = Literal["kelly", "linear", "flat"]
 #: The stake on winning b with probability p, losing c with r and a with q, of (p, r, q, b, a, c).
 Stake: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray, Amount, Amount, Amount], FloatArray]
-_N_DRAWS = 200
-
-
-class Directions(NamedTuple):
-    """Probabilities of a fall, of neither, and of a rise, shape (n,) each."""
-
-    down: FloatArray
-    flat: FloatArray
-    up: FloatArray
-
-    def take(self, rows: IntArray | BoolArray) -> Directions:
-        """Return those of some rows."""
-        return Directions(*(p[rows] for p in self))
 
 
 @dataclass(frozen=True, slots=True)
 class StakeRule:
-    """What a trade wins, loses and costs, and how the stake follows from the probabilities.
+    """What a trade wins, loses and costs, how the stake follows from the probabilities, and how much may be open.
 
     Attributes
     ----------
     kind : {"kelly", "linear", "flat"}
         `kelly_stakes`, `linear_stakes`, or the whole cap on the side that is worth more before costs.
     up, down : float
-        Relative move of a rise and of a fall, in the unit that stakes are in: with moves of one barrier, a stake is
-        the part of the capital that one barrier wins or loses.
-    cost : float
-        Of opening and closing, in the same unit, whatever happens.
+        Relative move of a rise and of a fall: 0.02 where the price moves by 2%. Neither is taken for no move.
+    cost_bp : float
+        Of opening and of closing, in basis points (hundredths of a percent) of the capital moved, whatever happens.
     fraction : float
         Of the Kelly stake; of no account for the others.
     cap : float
         Largest stake.
     short : bool
         Whether falls are traded too.
+    share : float
+        The part of the capital that a stake of 1 moves: one over the number of labels that are usually open at once.
+    gross : float
+        The most that all open positions take together, as a share of the capital.
 
     Raises
     ------
@@ -76,23 +52,25 @@ class StakeRule:
     Examples
     --------
     >>> from calibrant.training.sizing import StakeRule
-    >>> StakeRule(cost=0.1).stakes([0.3, 0.5, 0.6, 0.9])
-    array([-0.15151515,  0.        ,  0.05050505,  0.35353535])
+    >>> StakeRule("linear", up=0.02, down=0.02, cost_bp=10).stakes([0.3, 0.5, 0.6, 0.9])
+    array([-0.33340733,  0.        ,  0.11101224,  0.77775306])
     """
 
     kind: StakeKind = "kelly"
     up: float = 1.0
     down: float = 1.0
-    cost: float = 0.0
+    cost_bp: float = 0.0
     fraction: float = 0.5
     cap: float = 1.0
     short: bool = True
+    share: float = 1.0
+    gross: float = 1.0
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, get_args(StakeKind))
-        for name in ("up", "down", "cap"):
+        for name in ("up", "down", "cap", "share", "gross"):
             check_number(name, getattr(self, name), minimum=0.0, is_open=True)
-        check_number("cost", self.cost, minimum=0.0)
+        check_cost(self.cost_bp)
         _check_share(self.fraction)
 
     def stakes(self, y_prob: ArrayLike) -> FloatArray:
@@ -101,7 +79,7 @@ class StakeRule:
 
     def stakes_of(self, prob: Directions) -> FloatArray:
         """Return the signed stakes of checked probabilities."""
-        terms = (self.up, self.down, self.cost)
+        terms = (self.up, self.down, self.cost_bp)
         match self.kind:
             case "kelly":
                 wanted = self.fraction * _signed(_kelly, prob, *terms)
@@ -111,10 +89,11 @@ class StakeRule:
                 wanted = self.cap * np.sign(prob.up * self.up - prob.down * self.down)
         return _limited(wanted, self.cap, self.short)
 
-    def returns(self, stakes: FloatArray, moves: FloatArray | IntArray) -> FloatArray:
-        """Return what each stake earned on the capital, after costs, where the price fell (-1), stayed or rose."""
-        move = np.where(moves > 0.0, self.up, np.where(moves < 0.0, -self.down, 0.0))
-        earned: FloatArray = stakes * move - np.abs(stakes) * self.cost
+    def promised(self, side: FloatArray, prob: Directions) -> FloatArray:
+        """Return what a unit on the side (1, -1, or 0 for none) of each row is expected to earn after costs."""
+        cost = self.cost_bp * BASIS_POINT
+        move = prob.up * self.up - prob.down * self.down
+        earned: FloatArray = side * move - np.abs(side) * cost * (2.0 + move)
         return earned
 
 
@@ -123,7 +102,7 @@ def kelly_stakes(
     *,
     up: ArrayLike = 1.0,
     down: ArrayLike = 1.0,
-    cost: ArrayLike = 0.0,
+    cost_bp: ArrayLike = 0.0,
     fraction: float = 0.5,
     cap: float = 1.0,
     short: bool = True,
@@ -136,8 +115,8 @@ def kelly_stakes(
         Probability of a rise; or of a fall and a rise; or of a fall, of neither, and of a rise. Calibrated.
     up, down : float or array-like of shape (n,)
         Relative move of a rise and of a fall: 0.02 where the price moves by 2%. Stakes are shares of the capital.
-    cost : float or array-like of shape (n,)
-        Relative cost of opening and closing, paid whatever happens.
+    cost_bp : float or array-like of shape (n,)
+        Of opening and of closing, in basis points (hundredths of a percent) of the capital moved, whatever happens.
     fraction : float
         Of the full stake, in (0, 1]. Half a stake keeps three quarters of the growth at half the volatility, and
         forgives probabilities that are somewhat off.
@@ -158,11 +137,12 @@ def kelly_stakes(
 
     Notes
     -----
-    A stake on a rise wins b = up - cost with probability p, loses a = down + cost with q, and loses the cost c with
-    r = 1 - p - q. Full Kelly maximises p log(1 + f b) + r log(1 - f c) + q log(1 - f a), whose derivative is zero at
-    the smaller root of a b c f^2 - (p b (a + c) + r c (b - a) + q a (b - c)) f + (p b - r c - q a) = 0. With two
-    outcomes this is f = p / a - q / b. Where a loss is impossible, f = 1 / a is its limit. A stake on a fall swaps
-    the moves. It is optimal for one trade at a time: where trades overlap, let `cap` be the share of each.
+    With costs k of what is opened and of what is closed, a stake on a rise wins b = up - k (2 + up) with probability p,
+    loses a = down + k (2 - down) with q, and c = 2 k with r = 1 - p - q. Full Kelly maximises
+    p log(1 + f b) + r log(1 - f c) + q log(1 - f a), whose derivative is zero at the smaller root of
+    a b c f^2 - (p b (a + c) + r c (b - a) + q a (b - c)) f + (p b - r c - q a) = 0. With two outcomes this is
+    f = p / a - q / b. Where a loss is impossible, f = 1 / a is its limit. A stake on a fall swaps the moves. It is
+    optimal for one trade at a time: where trades overlap, let each have its share of the capital.
 
     References
     ----------
@@ -175,10 +155,10 @@ def kelly_stakes(
     >>> from calibrant.training.sizing import kelly_stakes
     >>> kelly_stakes([0.4, 0.5, 0.6], fraction=1.0)
     array([-0.2,  0. ,  0.2])
-    >>> kelly_stakes([[0.2, 0.3, 0.5]], up=0.02, down=0.02, cost=0.001, cap=2.0).round(3)
+    >>> kelly_stakes([[0.2, 0.3, 0.5]], up=0.02, down=0.02, cost_bp=5, cap=2.0).round(3)
     array([2.])
     """
-    full, limit = _full(_kelly, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    full, limit = _full(_kelly, y_prob, {"up": up, "down": down, "cost_bp": cost_bp}, cap)
     return _limited(_check_share(fraction) * full, limit, short)
 
 
@@ -187,7 +167,7 @@ def linear_stakes(
     *,
     up: ArrayLike = 1.0,
     down: ArrayLike = 1.0,
-    cost: ArrayLike = 0.0,
+    cost_bp: ArrayLike = 0.0,
     cap: float = 1.0,
     short: bool = True,
 ) -> FloatArray:
@@ -195,7 +175,7 @@ def linear_stakes(
 
     Parameters
     ----------
-    y_prob, up, down, cost, cap, short
+    y_prob, up, down, cost_bp, cap, short
         As for `kelly_stakes`.
 
     Returns
@@ -215,143 +195,16 @@ def linear_stakes(
     >>> linear_stakes([0.5, 0.75, 1.0], cap=0.2)
     array([0. , 0.1, 0.2])
     """
-    full, limit = _full(_linear, y_prob, {"up": up, "down": down, "cost": cost}, cap)
+    full, limit = _full(_linear, y_prob, {"up": up, "down": down, "cost_bp": cost_bp}, cap)
     return _limited(limit * full, limit, short)
 
 
-@dataclass(frozen=True, slots=True)
-class SizingError:
-    """How far stakes are from those that the realised rates ask for.
-
-    Attributes
-    ----------
-    value : float
-        Mean over rows of |stake of the mean forecast - stake of the realised rates|, bin by bin.
-    floor : float
-        What `value` would be on average if the probabilities were calibrated: the noise of the rates.
-    n_bins, n_rows : int
-    """
-
-    value: float
-    floor: float
-    n_bins: int
-    n_rows: int
-
-
-def sizing_error(
-    y_true: ArrayLike,
-    y_prob: ArrayLike,
-    *,
-    rule: StakeRule | None = None,
-    n_bins: int = 10,
-    sample_weight: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
-    rng: int | np.random.Generator | None = 0,
-) -> SizingError:
-    """Measure by how much miscalibration distorts stakes.
-
-    Parameters
-    ----------
-    y_true : array-like of shape (n,)
-        With three columns -1 for a fall, 0 for neither and 1 for a rise; else two labels, of which the larger is a
-        rise.
-    y_prob : array-like of shape (n,), (n, 2) or (n, 3)
-        Probability of a rise; or of a fall and a rise; or of a fall, of neither, and of a rise.
-    rule : StakeRule, optional
-        Half Kelly at even moves by default.
-    n_bins : int
-        Bins of near-equal weight of the difference between the probabilities of rise and fall.
-    sample_weight : array-like of shape (n,), optional
-    classes : array-like, optional
-        All labels, sorted as fall, (neither,) rise, where they are others or `y_true` may lack some.
-    rng : int or Generator, optional
-        For the floor.
-
-    Returns
-    -------
-    SizingError
-
-    Raises
-    ------
-    CalibrantError
-        If an argument can't be used; the message says where and why.
-
-    Notes
-    -----
-    Rates are noisy, so the value is above zero for calibrated probabilities too: compare it with the floor, the mean
-    over labels drawn from the probabilities. Labels that overlap are fewer than they look, and the floor then is too
-    low.
-
-    Examples
-    --------
-    >>> from calibrant.training.sizing import sizing_error
-    >>> error = sizing_error([0, 1, 0, 1, 0, 1], [0.9] * 6)  # stakes 0.4, where nothing is to be won
-    >>> round(error.value, 3)
-    0.4
-    """
-    prob, moves, weight = read_moves(y_true, y_prob, sample_weight, classes)
-    rule = StakeRule() if rule is None else rule
-    n_bins = check_integer("n_bins", n_bins, minimum=1)
-    counted = weight > 0.0
-    prob, moves, weight = prob.take(counted), moves[counted], weight[counted]
-    _, place = np.unique(prob.up - prob.down, return_inverse=True)
-    of_score = equal_mass_bins(np.asarray(np.bincount(place, weights=weight), dtype=np.float64), n_bins)
-    bins = np.unique(of_score[place], return_inverse=True)[1]  # from 0, none of them empty
-    total = np.bincount(bins, weights=weight)
-    promised = Directions(*(np.bincount(bins, weights=weight * p) / total for p in prob))
-    stake = rule.stakes_of(promised)
-
-    def error(drawn: IntArray) -> float:
-        up, down = (np.bincount(bins, weights=weight * (drawn == side)) / total for side in (1, -1))
-        realised = rule.stakes_of(Directions(down, np.maximum(1.0 - up - down, 0.0), up))
-        return float(np.average(np.abs(stake - realised), weights=total))
-
-    generator = as_generator(rng)
-    cuts = np.column_stack((prob.down, prob.down + prob.flat))
-    draws = [error((generator.random(moves.size)[:, None] >= cuts).sum(axis=1) - 1) for _ in range(_N_DRAWS)]
-    return SizingError(error(moves), math.fsum(draws) / _N_DRAWS, total.size, moves.size)
-
-
-def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
-    """Check probabilities of directions; columns named after -1, 0 and 1, or two of these, are put into this order."""
-    checked = as_probabilities(y_prob, name=name)
-    for classes in ([-1, 0, 1], [-1, 1], [0, 1]):
-        if len(classes) == checked.n_columns:
-            checked = by_class(checked, np.array(classes), name)
-    return _directions(checked.values, name)
-
-
-def read_moves(
-    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
-) -> tuple[Directions, IntArray, FloatArray]:
-    """Check rows, and return their probabilities of directions, their moves (-1, 0, 1) and their weights."""
-    checked = as_probabilities(y_prob, name="y_prob")
-    known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
-    labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
-    check_one_column(labels, checked.n_columns, "y_true")
-    prob = _directions(by_class(checked, labels.classes, "y_prob").values, "y_prob")
-    check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
-    codes, weight = labels.codes.astype(np.int64), as_weight(sample_weight, prob.up.size)
-    moves = codes - 1 if len(labels.classes) == 3 else 2 * codes - 1
-    return prob, moves, np.ones(prob.up.size) if weight is None else weight
-
-
-def _directions(values: FloatArray, name: str) -> Directions:
-    if values.ndim == 1:
-        return Directions(1.0 - values, np.zeros(values.size), values)
-    if values.shape[1] not in (2, 3):
-        raise ShapeError(
-            f"{name} has {values.shape[1]} columns. Pass the probability of a rise, or two columns (fall, rise), or "
-            "three (fall, neither, rise)."
-        )
-    flat = np.zeros(len(values)) if values.shape[1] == 2 else values[:, 1]
-    return Directions(values[:, 0], flat, values[:, -1])
-
-
-def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost: Amount) -> FloatArray:
+def _signed(stake: Stake, prob: Directions, up: Amount, down: Amount, cost_bp: Amount) -> FloatArray:
     """Return the stake on a rise less that on a fall: one of them is zero at least."""
-    rise = stake(prob.up, prob.flat, prob.down, up - cost, down + cost, cost)
-    fall = stake(prob.down, prob.flat, prob.up, down - cost, up + cost, cost)
+    cost = cost_bp * BASIS_POINT
+    ends = (cost * (2.0 + up), cost * (2.0 - down))  # of opening, and of closing what has become of it
+    rise = stake(prob.up, prob.flat, prob.down, up - ends[0], down + ends[1], 2.0 * cost)
+    fall = stake(prob.down, prob.flat, prob.up, down - ends[1], up + ends[0], 2.0 * cost)
     return rise - fall
 
 
@@ -380,7 +233,7 @@ def _limited(stakes: FloatArray, cap: float, short: bool) -> FloatArray:
 def _full(stake: Stake, y_prob: ArrayLike, amounts: dict[str, ArrayLike], cap: object) -> tuple[FloatArray, float]:
     """Return the full stakes of what a caller gave, and the checked cap."""
     prob = read_directions(y_prob)
-    terms = [_amount(value, name, prob.up.size, may_be_zero=name == "cost") for name, value in amounts.items()]
+    terms = [_amount(value, name, prob.up.size, may_be_zero=name == "cost_bp") for name, value in amounts.items()]
     return _signed(stake, prob, *terms), check_number("cap", cap, minimum=0.0, is_open=True)
 
 

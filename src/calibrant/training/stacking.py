@@ -104,6 +104,8 @@ class StackComparison:
     #: Log loss with calibrated inputs less that with raw ones, on the same rows; below zero where calibration helps.
     #: Those of which one is infinite are left out.
     differences: Mapping[str, PairedMean]
+    #: One minus the log loss with calibrated inputs over that with raw ones; its error is that of a ratio of means.
+    gains: Mapping[str, PairedMean]
     #: Test rows, and the length of the blocks of their bootstrap.
     n_rows: int
     block: int
@@ -225,13 +227,24 @@ def compare_stacks(
         ece = float(binned_error(make_bins(each.top_label().summary(), _N_BINS, "uniform"), "l1"))
         brier = float(row_brier(each).mean())
         methods.append(StackedMethod(name, float(losses[name].mean()), brier, ece, skills[name]))
-    differences = {
-        name.removesuffix(", calibrated"): losses[name] - losses[name.replace(", calibrated", ", raw")]
+    pairs = {
+        name.removesuffix(", calibrated"): (losses[name.replace(", calibrated", ", raw")], losses[name])
         for name in losses
         if name.endswith(", calibrated") and not infinite & {name, name.replace(", calibrated", ", raw")}
     }
-    changed = paired_means(differences, block=block, level=level, rng=rng) if differences else {}
-    return StackComparison(tuple(methods), changed, n, block)
+    how: dict[str, Any] = {"block": block, "level": level, "rng": rng}
+    changed = paired_means({name: after - before for name, (before, after) in pairs.items()}, **how) if pairs else {}
+    shares = {name: _gain(before, after) for name, (before, after) in pairs.items() if before.any()}
+    gains = paired_means(shares, **how) if shares else {}
+    return StackComparison(tuple(methods), changed, gains, n, block)
+
+
+def _gain(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Return what each row adds to one minus a ratio of mean losses: their mean is this, their error that of it."""
+    of_before = before.mean()
+    ratio = after.mean() / of_before
+    found: FloatArray = 1.0 - ratio + (ratio * before - after) / of_before
+    return found
 
 
 def read_members(members: Sequence[ArrayLike]) -> list[Scores]:

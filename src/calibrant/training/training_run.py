@@ -30,24 +30,19 @@ from calibrant.training.feature_leaks import feature_warnings
 from calibrant.training.given_predictions import N_FOLDS, stack_given
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import SklearnModel, called, check_features, make_model
+from calibrant.training.money import Money, ensembles_compared, evaluate_money
+from calibrant.training.money_page import draw_money
 from calibrant.training.out_of_fold import Variant
 from calibrant.training.run_folder import DEFAULT_ROOT, Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
-from calibrant.training.sizing import StakeRule
 from calibrant.training.sources import Source, open_source
 from calibrant.training.stacking import Stack, fit_stack
-from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, overhead, train_model
 from calibrant.training.walk_forward import WalkForward, walk_forward, walk_forward_figures
 from calibrant.training.walk_forward_pictures import draw_walk_forward
 
 _LOG = logging.getLogger(LOGGER)
-#: What metrics.json says in place of what acting gave, where nothing can be staked.
-NO_STAKES = (
-    "a table needs a column of returns (price_return), and labels -1, 0 and 1 for a fall, neither "
-    "and a rise, or two of them"
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,13 +124,11 @@ def run_training(
     def train(data: Dataset) -> Outcome:
         _check_model(config, config.model if model is None else model, data)
         if config.walk_forward:
-            return outcome_of_windows(config, walk_forward(config, data, model=model), rule=rule)
+            return outcome_of_windows(config, walk_forward(config, data, model=model))
         parts = run_parts(config, data)
         return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
 
-    # half Kelly, at the moves that end a label, where barriers end it
-    rule = StakeRule(up=config.profit, down=config.stop) if config.label == "triple_barrier" else StakeRule()
-    return _run(config, short_name(config.model), "", train, rule, table if bars is None else bars, root, echo)
+    return _run(config, short_name(config.model), "", train, table if bars is None else bars, root, echo)
 
 
 def run_stack(
@@ -144,7 +137,6 @@ def run_stack(
     *,
     variant: Variant = "nested",
     n_folds: int = 5,
-    rule: StakeRule | None = None,
     bars: Bars | None = None,
     table: Any = None,
     root: str | os.PathLike[str] = DEFAULT_ROOT,
@@ -159,8 +151,6 @@ def run_stack(
     models : sequence of str
     variant, n_folds
         As for `calibrant.training.out_of_fold.out_of_fold_predictions`.
-    rule : StakeRule, optional
-        What trades win, lose and cost; half Kelly at even moves by default.
     bars, table, root, echo
         As for `run_training`.
 
@@ -184,14 +174,13 @@ def run_stack(
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
     of = f": {', '.join(map(short_name, models))}, variant {variant}"
-    return _run(config, "oof", of, train, rule or StakeRule(), table if bars is None else bars, root, echo)
+    return _run(config, "oof", of, train, table if bars is None else bars, root, echo)
 
 
 def run_predictions(
     config: TrainConfig,
     *,
     table: Any = None,
-    rule: StakeRule | None = None,
     root: str | os.PathLike[str] = DEFAULT_ROOT,
     echo: bool = False,
 ) -> Run:
@@ -203,7 +192,7 @@ def run_predictions(
         ``table`` is the file, and ``score`` names the columns of each model's out-of-fold probabilities.
     table : frame, or whatever `calibrant.tables.open_rows` takes, optional
         Instead of the file, whose name is then a name only.
-    rule, root, echo
+    root, echo
         As for `run_stack`.
 
     Returns
@@ -225,7 +214,7 @@ def run_predictions(
         return outcome_of_several(config, stack_given(config, before, test), variant="given", n_folds=N_FOLDS)
 
     of = f": predictions of {', '.join(config.score)}"
-    return _run(config, "oof", of, train, rule or StakeRule(), table, root, echo)
+    return _run(config, "oof", of, train, table, root, echo)
 
 
 def _check_one_part(config: TrainConfig) -> None:
@@ -262,9 +251,7 @@ def _with_class(config: TrainConfig, model: Any) -> TrainConfig:
     return replace(config, model=name, params={**params, **config.params})
 
 
-def _run(
-    config: TrainConfig, name: str, of: str, train: _Train, rule: StakeRule, rows: Any, root: _Path, echo: bool
-) -> Run:
+def _run(config: TrainConfig, name: str, of: str, train: _Train, rows: Any, root: _Path, echo: bool) -> Run:
     """Read, train, measure and write; `of` is told of the run in the first line of its log."""
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"}
     began = time.perf_counter()
@@ -274,9 +261,10 @@ def _run(
             used = open_source(config, rows)
             data = run_dataset(config, used)
             outcome = train(data)
-            metrics = measure(config, outcome, rule=rule)
+            money = money_of(config, outcome)
+            metrics = measure(config, outcome, money)
             metrics["warnings"] += feature_warnings(data) if config.table and not config.score else []
-            _write(folder, config, used, data, outcome, metrics)
+            _write(folder, config, used, data, outcome, metrics, money)
             record["cpu_s"] = {step: round(seconds, 6) for step, seconds in outcome.cpu_s.items()}
             block = metrics["calibration"]
             verdict = {key: block["overhead"][key] for key in ("limit", "within_limit")}
@@ -341,7 +329,7 @@ def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: 
     )
 
 
-def outcome_of_windows(config: TrainConfig, found: WalkForward, *, rule: StakeRule) -> Outcome:
+def outcome_of_windows(config: TrainConfig, found: WalkForward) -> Outcome:
     """Return what a walk-forward has trained: all windows are its test part, and the last refit is deployed."""
     earlier, test = found.earlier, found.test
     forecasts, test_forecasts = found.windows[0][1].earlier, found.test_forecasts
@@ -364,7 +352,7 @@ def outcome_of_windows(config: TrainConfig, found: WalkForward, *, rule: StakeRu
         sections={
             "validation": {"calibrated_by": "five blocks in time, before the first window", **on_earlier},
             "model": {"name": config.model, "rounds": found.deployed.model.n_rounds_, "seed": config.seed},
-            "walk_forward": walk_forward_figures(config, found, rule=rule),
+            "walk_forward": walk_forward_figures(config, found),
         },
         tables=(
             earlier.table(forecasts.columns()),
@@ -399,6 +387,7 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: str, n_fol
         later_columns[f"{prefix}_{name}"] = one.test.columns()[prefix]
     later_columns["p_meta_learner"] = stack.predictions["meta-learner, calibrated"]
     decisions = {name: one.calibration for name, one in members.items()}
+    compared = stack.compare(rng=config.seed)
     seconds = {step: sum(one.cpu_s[step] for one in members.values()) for step in ("train", "calibrate")}
     return Outcome(
         checkpoints=members,
@@ -415,7 +404,7 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: str, n_fol
         sections={
             "out_of_fold": {"variant": variant, "n_folds": n_folds, **on_earlier},
             "members": of_members,
-            "stacking": asdict(stack.compare(rng=config.seed)),
+            "stacking": {**asdict(compared), "specified": ensembles_compared(compared.gains)},
         },
         tables=(before.table(earlier_columns, fold=stack.fold), test.table(later_columns)),
         title=f"Average of {', '.join(names)}",
@@ -428,7 +417,13 @@ def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: str, n_fol
     )
 
 
-def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[str, Any]:
+def money_of(config: TrainConfig, outcome: Outcome) -> Money:
+    """Return what the probabilities of a run are worth in money."""
+    parts = (outcome.earlier, outcome.forecasts, outcome.test, outcome.test_forecasts)
+    return evaluate_money(*parts, stakes=config.stakes, cost_bp=config.cost_bp, rng=config.seed)
+
+
+def measure(config: TrainConfig, outcome: Outcome, money: Money) -> dict[str, Any]:
     """Return all that metrics.json says: the same for the same rows, settings and seed.
 
     Of the overhead it says only on which side of its limit it is, as seconds never repeat.
@@ -436,9 +431,6 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
     earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
     on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
     warnings = metrics_report.leak_warnings(on_test, on_earlier, is_market=test.label_return is not None)
-    acting: dict[str, Any] = {"left_out": NO_STAKES}
-    if test.has_stakes:
-        acting = evaluate_trading(earlier, outcome.forecasts, test, outcome.test_forecasts, rule=rule, rng=config.seed)
     document = {
         "calibration": {
             **metrics_report.calibration_figures(on_test),
@@ -453,7 +445,7 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
         "targets": metrics_report.targets(on_test),
         "test": on_test,
         **outcome.sections,
-        "acting": acting,
+        "money": money.figures,
         "warnings": warnings,
         **outcome.closing,
     }
@@ -462,7 +454,13 @@ def measure(config: TrainConfig, outcome: Outcome, *, rule: StakeRule) -> dict[s
 
 
 def _write(
-    folder: Path, config: TrainConfig, source: Source, data: Dataset, outcome: Outcome, metrics: dict[str, Any]
+    folder: Path,
+    config: TrainConfig,
+    source: Source,
+    data: Dataset,
+    outcome: Outcome,
+    metrics: dict[str, Any],
+    money: Money,
 ) -> None:
     """Write all files of the run but the log and the record."""
     found = run_folder.provenance(source.provenance(), data, None if config.score else config.model) | outcome.found
@@ -476,11 +474,14 @@ def _write(
         run_folder.write_json(folder / "checkpoints" / name, document)
     for name, columns in zip(("oof.parquet", "predictions.parquet"), outcome.tables, strict=True):
         run_folder.write_table(folder / name, columns)
+    if money.paths:
+        run_folder.write_table(folder / "equity.parquet", money.columns())
     (folder / "plots").mkdir()
     draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
+    draw_money(folder / "plots", money)
     title = f"{outcome.title}, {config.describe_rows()}: calibrated by {config.calibrator}, on the test part"
     windows = metrics.get("walk_forward")
     if windows is not None:
         draw_walk_forward(folder / "plots" / "windows.png", windows)
-    page: dict[str, Any] = {"title": title, "source": source.source, "windows": windows}
+    page: dict[str, Any] = {"title": title, "source": source.source, "windows": windows, "money": money}
     write_page(folder / "report.html", outcome.test, outcome.test_forecasts, **page)

@@ -19,9 +19,8 @@ from calibrant.results import plain
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, Forecasts, figures
+from calibrant.training.money import evaluate_money
 from calibrant.training.run_log import LOGGER
-from calibrant.training.sizing import StakeRule
-from calibrant.training.thresholds import evaluate_trading
 from calibrant.training.trainer import Trained, train_model
 from calibrant.training.windows import cut_windows, last_parts, window_starts
 
@@ -114,7 +113,7 @@ def walk_forward(config: TrainConfig, data: Dataset, *, starts: Any = None, mode
     return WalkForward(data, windows, parts, deployed)
 
 
-def walk_forward_figures(config: TrainConfig, found: WalkForward, *, rule: StakeRule) -> dict[str, Any]:
+def walk_forward_figures(config: TrainConfig, found: WalkForward) -> dict[str, Any]:
     """Return what metrics.json says of a walk-forward: each window, all of them, and which rows the deployed model saw.
 
     Of `windows` and of `all`: log loss, Brier score and ECE of each forecast; skill over class frequencies and what
@@ -131,7 +130,7 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward, *, rule: Stake
                 "fitted_on": _fitted_on(found.data, parts),
                 "rounds": trained.model.n_rounds_,
                 "calibration": trained.calibration.as_dict(),
-                "money": _money(earlier, trained.earlier, test, trained.test, rule=rule, rng=config.seed),
+                "money": _money(config, earlier, trained.earlier, test, trained.test),
             }
         )
     judged = [one for one in windows if one["is_worse"] is not None]
@@ -224,13 +223,12 @@ def _fitted_on(data: Dataset, parts: Holdout) -> dict[str, Any]:
 
 
 def _money(
-    earlier: Dataset, forecasts: Forecasts, test: Dataset, test_forecasts: Forecasts, *, rule: StakeRule, rng: int
-) -> dict[str, Any] | None:
-    """Return what acting on a window's probabilities gave, at the threshold that the rows before it choose.
-
-    None where nothing can be staked.
-    """
-    if not test.has_stakes:
-        return None
-    found = evaluate_trading(earlier, forecasts, test, test_forecasts, rule=rule, rng=rng)
-    return {name: {part: found[name][part] for part in ("chosen", "reason", "returns")} for name in (BEFORE, AFTER)}
+    config: TrainConfig, earlier: Dataset, forecasts: Forecasts, test: Dataset, test_forecasts: Forecasts
+) -> dict[str, Any]:
+    """Return what a window was worth in money: paths, thresholds that the rows before it choose, promised returns."""
+    how: dict[str, Any] = {"stakes": config.stakes, "cost_bp": config.cost_bp, "rng": config.seed}
+    found = evaluate_money(earlier, forecasts, test, test_forecasts, **how).figures
+    if "left_out" in found:
+        return found
+    kept = {name: {part: found[name][part] for part in ("chosen", "reason", "returns")} for name in (BEFORE, AFTER)}
+    return {**{part: found[part] for part in ("rule", "per", "length", "paths")}, **kept}

@@ -10,9 +10,10 @@ import numpy as np
 from calibrant.displays import COLOURS, MUTED
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, percent_level
-from calibrant.report import Report, pages
+from calibrant.report import pages
 from calibrant.report.figures import inline_figure
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
+from calibrant.training.money import HOLD
 from calibrant.training.walk_forward import harm_text
 
 if TYPE_CHECKING:
@@ -33,20 +34,6 @@ def draw_walk_forward(path: Path, found: dict[str, Any]) -> None:
     figure = _figure(found)
     FigureCanvasAgg(figure)
     figure.savefig(path, dpi=120, metadata={"Software": None})
-
-
-class WalkForwardReport(Report):
-    """The page of a walk-forward: that of all its windows together, and a section on each."""
-
-    def with_windows(self, found: dict[str, Any]) -> WalkForwardReport:
-        """Return the report with the section of metrics.json on the windows."""
-        return WalkForwardReport.__new__(WalkForwardReport).keep({**self._summary, "walk_forward": found})
-
-    def page(self) -> pages.Page:
-        page = super().page()
-        first, *rest = page.sections
-        windows = walk_forward_section(self._summary["walk_forward"])
-        return pages.Page(page.title, page.state, page.headline, page.answers, [first, windows, *rest])
 
 
 def walk_forward_section(found: dict[str, Any]) -> pages.Section:
@@ -107,12 +94,50 @@ def walk_forward_section(found: dict[str, Any]) -> pages.Section:
         skill,
         pages.Text(of_change),
         change,
+        *_money_blocks(found),
         pages.Text(deployed),
     ]
     return pages.Section("Walk-forward", blocks)
 
 
 _HISTORY = {"expanding": "all rows before it", "rolling": "as many rows before it as before the first"}
+
+
+def _money_blocks(found: dict[str, Any]) -> list[pages.Block]:
+    """Return the table of what each window was worth in money, where anything could be staked."""
+    windows = [one for one in found["windows"] if "left_out" not in one["money"]]
+    if not windows:
+        return []
+
+    def growth(name: str) -> Any:
+        def cell(one: dict[str, Any]) -> str:
+            path = one["money"]["paths"].get(name)
+            if path is None:
+                return ""
+            value = path["growth"]["value"]
+            return "all lost" if value is None else pages.signed(value, 4)
+
+        return cell
+
+    per = windows[0]["money"]["per"]
+    table = pages.table(
+        "Money by window",
+        windows,
+        [
+            ("Window", _name),
+            ("Raw", growth(BEFORE)),
+            ("Calibrated", growth(AFTER)),
+            ("Its interval", lambda one: pages.ends(one["money"]["paths"][AFTER]["growth"], 4)),
+            ("Buy and hold", growth(HOLD)),
+            ("Chosen before it", lambda one: _chosen(one["money"][AFTER]["chosen"])),
+        ],
+        wide=(1, 3),
+    )
+    return [pages.Text(f"Growth of the capital a {per} by stakes that the rows before each window tell."), table]
+
+
+def _chosen(threshold: float | None) -> str:
+    return "no trade" if threshold is None else f"above {threshold:g}"
 
 
 def _loss(value: float | None) -> str:

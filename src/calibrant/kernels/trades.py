@@ -1,0 +1,77 @@
+"""Positions that share one capital: what each may take when it opens, and the capital after each has ended.
+
+One walk over the moments at which positions open or end. At each moment those that end are paid out, then those that
+open share what is free, in proportion to what they want: all of it at most, and no more than the limit leaves.
+"""
+
+from __future__ import annotations
+
+from calibrant.kernels._jit import interpreted
+from calibrant.numerics import FloatArray, IntArray
+
+
+@interpreted
+def share_capital(
+    start: IntArray,
+    end: IntArray,
+    closing: IntArray,
+    wanted: FloatArray,
+    gain: FloatArray,
+    gross: float,
+    share: FloatArray,
+    amount: FloatArray,
+    capital: FloatArray,
+    exposure: FloatArray,
+) -> int:
+    """Open and close positions; return how many were opened.
+
+    Positions are sorted by `start`, the number of the moment at which they open; `closing` numbers them in the order of
+    `end`, those that end at the moment of their start last. `wanted` is the share of the capital that a position asks
+    for, `gain` what each unit of it earns, both without sign; `gross` is the most that may be open, over the capital.
+
+    Written are `share` and `amount`: what a position got, of the capital at its start; `capital` after each moment, and
+    `exposure`, what is then open over the capital, at the amounts at which it was opened. A capital of 0 stays there.
+    """
+    n = len(start)
+    opened = next_in = next_out = n_open = 0
+    now, held = 1.0, 0.0
+    for moment in range(len(capital)):
+        while next_out < n and end[closing[next_out]] == moment and start[closing[next_out]] < moment:
+            row = closing[next_out]
+            if amount[row] > 0.0:
+                now += amount[row] * gain[row]
+                held -= amount[row]
+                n_open -= 1
+            next_out += 1
+        if now <= 0.0:
+            now = 0.0
+        if n_open == 0:
+            held = 0.0  # without what rounding has left
+        total, last = 0.0, next_in
+        while last < n and start[last] == moment:
+            total += wanted[last]
+            last += 1
+        free = gross * now - held
+        part = 1.0
+        if total * now > free:
+            part = free / (total * now) if free > 0.0 else 0.0
+        for row in range(next_in, last):
+            if wanted[row] > 0.0 and part > 0.0 and now > 0.0:
+                share[row] = wanted[row] * part
+                amount[row] = share[row] * now
+                held += amount[row]
+                n_open += 1
+                opened += 1
+        next_in = last
+        exposure[moment] = held / now if now > 0.0 else 0.0
+        while next_out < n and end[closing[next_out]] == moment:
+            row = closing[next_out]
+            if amount[row] > 0.0:
+                now += amount[row] * gain[row]
+                held -= amount[row]
+                n_open -= 1
+            next_out += 1
+        if now <= 0.0:
+            now = 0.0
+        capital[moment] = now
+    return opened
