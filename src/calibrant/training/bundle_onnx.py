@@ -26,7 +26,6 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.persistence import OPSET, OUTPUT, OnnxBuilder, make_model, write_whole
 from calibrant.phrases import listed
 from calibrant.terms import Term
-from calibrant.training.bundle import Bundle
 from calibrant.training.model_base import Model
 
 INPUT = "X"
@@ -77,7 +76,7 @@ class Forest:
     is_single: bool = False
 
 
-def bundle_to_onnx(bundle: Bundle, path: str | os.PathLike[str] | None = None) -> Any:
+def bundle_to_onnx(bundle: Any, path: str | os.PathLike[str] | None = None) -> Any:
     """Return the bundle of a run as an ONNX model, and write it to a file if one is named.
 
     Parameters
