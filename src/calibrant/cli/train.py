@@ -191,8 +191,8 @@ def _drift_lines(metrics: dict[str, Any]) -> list[str]:
         return []
     held = f"ECE {figure(before['value'])}, by chance up to {figure(before['noise_band'])}"
     said = (
-        f"Calibration held on earlier rows that it was not fitted to ({held}), and not on the test part: times have "
-        "changed. Refit the calibrator as labels come."
+        f"Calibration held on earlier rows that it was not fitted to ({held}), and not on the test part: this is the "
+        "chance of 5 in 100, or times have changed. Refit the calibrator as labels come."
     )
     return [said]
 
