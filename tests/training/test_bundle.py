@@ -14,8 +14,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import calibrant as cb
+from calibrant.cli import main
 from calibrant.errors import CalibrantError, ColumnOrderError, DataWarning, DocumentError, UnknownNameError
 from calibrant.training.bars import Bars, as_bars, default_bars
 from calibrant.training.bundle import Prediction
@@ -258,8 +260,16 @@ def test_a_run_of_a_table_predicts_tables(table: pa.Table, tmp_path: Path) -> No
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 def test_a_classifier_of_ones_own_predicts_as_in_the_test_part(table: pa.Table, tmp_path: Path) -> None:
     config = TrainConfig(model="sklearn.neural_network:MLPClassifier", horizon=8, params={"max_iter": 5})
-    run = load_run(run_training(config, bars=as_bars(table), root=tmp_path).path)
+    path = run_training(config, bars=as_bars(table), root=tmp_path).path
+    known = ["sklearn.neural_network._stochastic_optimizers.AdamOptimizer"]
+    run = load_run(path, trusted=known)
     check_test_part(run, run.predict(table, raw=True))
+    pq.write_table(table, tmp_path / "bars.parquet")
+    words = ["predict", str(path), "--data", str(tmp_path / "bars.parquet"), "-o", str(tmp_path / "o.parquet")]
+    assert f"If it is your own: --trust {known[0]}" in CliRunner().invoke(main, words).stderr
+    assert CliRunner().invoke(main, [*words, "--trust", *known]).exit_code == 0
+    written = pq.read_table(tmp_path / "o.parquet").to_pandas()
+    assert probabilities(written) == probabilities(run.predict(table).to_frame("pandas"))
     one = run.predict(table, last=True)
     assert one.prob.tobytes() == run.predict(table).prob[-len(SYMBOLS) :].tobytes()
 
