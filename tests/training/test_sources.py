@@ -187,8 +187,7 @@ def test_times_may_be_numbers(unit: float) -> None:
     before, last = found.last(0.2)
     assert before.label_end.max() < last.time.min()
     assert before.n_rows == 60 - 12 - 3
-    source = of(frame(t=unit * np.arange(60), known=unit * np.arange(60)))
-    assert source.step == unit
+    assert found.clock.step == unit
     assert found.last(0.2, 2)[0].n_rows == before.n_rows - 2
 
 
@@ -284,3 +283,11 @@ def test_settings_of_a_table_come_back_from_toml(tmp_path: Path) -> None:
         path.write_text(config.to_toml({"n_rows": 5}), encoding="utf-8")
         assert TrainConfig(**read_config(path)) == config
         assert "horizon" not in path.read_text()
+
+
+def test_one_long_label_does_not_set_the_horizon(table: pa.Table) -> None:
+    frame = table.to_pandas()
+    frame.loc[5, "known"] = pd.Timestamp("2090-01-01")
+    found = open_source(CONFIG, frame).dataset(CONFIG)
+    assert found.horizon_time == np.timedelta64(HORIZON, "D")
+    assert found.label_end.max() > np.datetime64("2089-12-31"), "and is purged as it is"

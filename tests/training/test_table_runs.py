@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -139,6 +141,31 @@ def test_missing_features_are_learnt_from_or_refused(model: str, tmp_path: Path)
     else:
         run = run_training(config, table=data, root=tmp_path)
         assert run.metrics["test"]["forecasts"]["calibrated"]["accuracy"]["value"] > 0.85
+        test = pq.read_table(run.path / "predictions.parquet").to_pandas()
+        expected = columns_of(test, "p", ["benign", "malignant"]).tobytes()
+        rows = data.iloc[-len(test) :]
+        assert rows["mean area"].isna().any()
+        X = rows[run.found["features"]]
+        for new in (X, X.iloc[:, ::-1], pa.Table.from_pandas(X, preserve_index=False), pl.from_pandas(X), X.to_numpy()):
+            assert run.predict_proba(new).tobytes() == expected
+        assert run.predict(rows).prob.tobytes() == expected
+        with pytest.raises(CalibrantError, match="inf is not finite"):
+            run.predict_proba(X.assign(**{"mean area": np.inf}))
+
+
+def test_missing_features_are_refused_by_a_saved_model_that_takes_none(tmp_path: Path) -> None:
+    data = cancer()
+    for model in ("logistic", "sklearn.naive_bayes:GaussianNB"):
+        run = load_run(run_training(TrainConfig(model=model, **NAMED), table=data, root=tmp_path).path)
+        rows = data.assign(**{"mean area": np.where(data.index == 7, np.nan, 1.0)})
+        with pytest.raises(
+            CalibrantError, match=re.escape("feature 'mean area' is missing in 1 of 569 rows, first in")
+        ):
+            run.predict(rows)
+        with pytest.raises(
+            CalibrantError, match=re.escape("X row 7, column 'mean area': missing value (1 of 569 rows)")
+        ):
+            run.predict_proba(rows[run.found["features"]])
 
 
 @pytest.mark.slow
@@ -274,7 +301,7 @@ def test_stakes_need_returns_and_directions(returns: bool, market: pd.DataFrame,
         (("--label", "y", "--time", "t", "--horizon", "5"), "horizon=5 is of bars, and table='rows.csv' is named."),
         (("--label", "y", "--time", "t", "--features", "a,y"), "features name 'y', which is the label"),
         (("--label", "y", "--time", "t", "--model", "logistc"), "Did you mean 'logistic'?"),
-        (("--label", "y", "--time", "t"), "the fit part has 10 rows of the classes [0, 1]: at least 30"),
+        (("--label", "y", "--time", "t"), "column 't' of rows.csv holds 20 different times in 20 rows, and a run cuts"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(

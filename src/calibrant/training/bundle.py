@@ -26,7 +26,7 @@ from calibrant.errors import (
     unknown_name,
 )
 from calibrant.fitted import Fitted
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.prior import PriorShift
 from calibrant.readable import Readable
@@ -334,7 +334,8 @@ class Bundle:
 
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""
-        known, checked = self.features, as_columns(X, name="X")
+        filled, is_missing = _without_missing(X)
+        known, checked = self.features, as_columns(filled, name="X")
         columns = checked.container.columns
         if columns is not None:
             missing, extra = [n for n in known if n not in columns], [n for n in columns if n not in known]
@@ -349,7 +350,32 @@ class Bundle:
             raise ShapeError(
                 f"X has shape {checked.values.shape}, and this model has {len(known)} features. Pass them all."
             )
-        return checked.values
+        if is_missing is None:
+            return checked.values
+        if not all(member.model.takes_missing for member in self.members):
+            as_columns(X, name="X")  # refuses the first value that is missing
+        if columns is not None:
+            is_missing = is_missing[:, [columns.index(name) for name in known]]
+        return np.where(is_missing, np.nan, checked.values)
+
+
+def _without_missing(X: ArrayLike) -> tuple[ArrayLike, BoolArray | None]:
+    """Return numbers with 0 in place of those that are missing, and which are; as they are where none is."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        if not all(kind.is_numeric() or kind == nw.Boolean for kind in frame.schema.values()):
+            return X, None
+        columns = {name: np.asarray(frame[name].to_numpy(), dtype=np.float64) for name in frame.columns}
+        missing = np.column_stack([np.isnan(values) for values in columns.values()]) if columns else None
+        if missing is None or not missing.any():
+            return X, None
+        return pa.table({name: np.nan_to_num(v, posinf=np.inf, neginf=-np.inf) for name, v in columns.items()}), missing
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype.kind != "f" or not np.isnan(X).any():
+        return X, None
+    return np.where(np.isnan(X), 0.0, X), np.isnan(X)
 
 
 def _average(several: Sequence[FloatArray]) -> FloatArray:

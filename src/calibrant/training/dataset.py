@@ -42,7 +42,7 @@ class Dataset:
     weight: FloatArray
     #: Simple return from `time` to `label_end`; None where a table doesn't say, and then nothing can be staked.
     label_return: FloatArray | None
-    #: The most that a label may take, in the unit of the times.
+    #: The most that a label may take, in the unit of the times; of a table, what 99 in 100 take at most.
     horizon_time: Any
     #: When bars close, also those that are no rows; by default steps between the times of the rows are counted.
     clock: BarClock = field(default_factory=BarClock)

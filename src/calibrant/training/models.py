@@ -195,7 +195,7 @@ class SklearnModel(Model):
     @property
     def takes_missing(self) -> bool:
         """Whether features may be NaN, as the classifier says; of a pipeline, up to the step that fills them in."""
-        model = self._unfitted(can_stop=False)
+        model = self.model_ if hasattr(self, "model_") else self._unfitted(can_stop=False)
         for _, step in getattr(model, "steps", [("", model)]):
             if type(step).__name__.endswith("Imputer"):
                 return True

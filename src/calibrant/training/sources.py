@@ -23,7 +23,6 @@ from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidLabelEr
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.tables import RowSource, open_rows
-from calibrant.training.bar_clock import usual_step
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
@@ -39,6 +38,8 @@ _LOG = logging.getLogger(LOGGER)
 _GAPS_SHOWN = 3
 #: Rows of a class that there are on average at least: below that, labels are numbers and no classes.
 _ROWS_PER_CLASS = 10
+#: Share of the labels that take no longer than the horizon: a single long one would hold all rows off by an embargo.
+_USUAL_LABELS = 0.99
 #: What pandas calls the index of a frame in a file: the numbers of rows, and no feature.
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -66,11 +67,6 @@ class Source(Protocol):
     @property
     def source(self) -> str:
         """What messages and pages call it."""
-        ...
-
-    @property
-    def step(self) -> Any:
-        """The usual time from one moment to the next, in the unit of the times: what an embargo is counted in."""
         ...
 
     def dataset(self, config: TrainConfig) -> Dataset:
@@ -123,11 +119,6 @@ class BarSource:
     def source(self) -> str:
         """What messages and pages call the bars."""
         return self.bars.source
-
-    @property
-    def step(self) -> np.timedelta64:
-        """The usual time from a bar to the next."""
-        return self.bars.step
 
     def dataset(self, config: TrainConfig) -> Dataset:
         """Return the bars that have features and a finished label."""
@@ -194,11 +185,6 @@ class TableSource:
         return self.rows.name
 
     @cached_property
-    def step(self) -> Any:
-        """The median time from a moment of the table to the next."""
-        return usual_step(self._times())
-
-    @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """The columns that are told to a model: those that the settings name, or all others than theirs.
 
@@ -254,7 +240,7 @@ class TableSource:
             symbol=symbol[order],
             weight=weight[order],
             label_return=returns,
-            horizon_time=(end - time).max(),
+            horizon_time=np.sort(end - time)[int(_USUAL_LABELS * (n - 1))],
         )
 
     def features(self, names: Sequence[str] | None = None) -> FeatureRows:

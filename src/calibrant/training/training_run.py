@@ -43,6 +43,8 @@ from calibrant.training.walk_forward import WalkForward, walk_forward, walk_forw
 from calibrant.training.walk_forward_pictures import draw_walk_forward
 
 _LOG = logging.getLogger(LOGGER)
+#: Different times of a table, at least: the validation part alone is cut into five blocks in time.
+_FEWEST_TIMES = 25
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,6 +285,12 @@ def _run(config: TrainConfig, name: str, of: str, train: _Train, rows: Any, root
 def run_dataset(config: TrainConfig, rows: Any = None) -> Dataset:
     """Return the rows with labels that the settings ask for: of their own source, or of bars, a table or a source."""
     data = open_source(config, rows).dataset(config)
+    n_times = len(set(data.time.tolist()))
+    if config.table and n_times < _FEWEST_TIMES:
+        raise InvalidInputError(
+            f"column {config.time!r} of {config.table} holds {n_times:,} different times in {data.n_rows:,} rows, and "
+            f"a run cuts rows in time. Pass when each row was predicted: at least {_FEWEST_TIMES} different times."
+        )
     shares = ", ".join(f"{label}: {rate:.3f}" for label, rate in zip(data.classes, data.class_rates(), strict=True))
     described = f"{data.n_rows:,} with {len(data.names)} features and a finished label ({shares})"
     _LOG.info("Rows: %s, worth %.0f independent ones", described, data.weight.sum())
