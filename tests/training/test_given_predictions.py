@@ -71,7 +71,7 @@ def test_a_run_of_predictions_is_a_run(run: Run, table: pd.DataFrame) -> None:
     files = {file.relative_to(run.path).as_posix() for file in run.path.rglob("*") if file.is_file()}
     assert {"report.html", "metrics.json", "plots/classes.png", "checkpoints/bayes/calibrator.json"} <= files
     assert set(run.metrics["gates"]) >= {"log_loss_at_most_raw_plus_1_se", "ece_within_noise_band"}
-    assert "left_out" in run.metrics["acting"]
+    assert "left_out" in run.metrics["money"]
     assert run.record["overhead"]["share_of_model_fit"] is None
     assert run.found["n_rows"] == len(table)
 

@@ -286,11 +286,11 @@ def test_stakes_need_returns_and_directions(returns: bool, market: pd.DataFrame,
     run = run_training(config, table=market.drop(columns=[] if returns else "gain"), root=tmp_path)
     table = pq.read_table(run.path / "predictions.parquet").to_pandas()
     assert ("label_return" in table) == returns
-    assert ("left_out" in run.metrics["acting"]) != returns
+    assert ("left_out" in run.metrics["money"]) != returns
     if returns:
         assert table.label_return.tolist() == market.gain.tail(len(table)).tolist()
     else:
-        assert run.metrics["acting"]["left_out"].startswith("a table needs a column of returns (price_return)")
+        assert run.metrics["money"]["left_out"].startswith("a table needs a column of returns (price_return)")
 
 
 @pytest.mark.parametrize(
