@@ -67,7 +67,10 @@ def windows(
     found.add(f"Log loss, {over}", ("trained", "bars, library", *names), losses)
     found.add(f"Brier score, {over}", ("trained", "bars, library", *names), briers)
     header = ("trained", "bars, library", *CALIBRATORS, REFRESHED)
-    title = "Log loss less that of the same model's raw output, paired block bootstrap, 95% intervals, all windows"
+    title = (
+        "Log loss less that of the same model's raw output, paired, 95% intervals by Student's t over blocks, "
+        "all windows"
+    )
     found.add(title, header, changes)
     found.add(
         "Windows where the calibrated model is worse than raw beyond noise, of those that can tell", header, worse
@@ -132,11 +135,13 @@ def noise(found: Any) -> None:
     case = f"{N_WALKS} random walks of {N_BARS:,} bars, lightgbm"
     n = len(flags["is_skilled"])
     found.results.share(
-        case, f"share of {n} windows that pass as skilled", np.mean(flags["is_skilled"]), at_most=NOMINAL
+        case, f"share of {n} windows that pass as skilled", float(np.mean(flags["is_skilled"])), at_most=NOMINAL
     )
-    found.results.share(case, "share of walks that pass as skilled, all windows", np.mean(of_all), at_most=NOMINAL)
+    found.results.share(
+        case, "share of walks that pass as skilled, all windows", float(np.mean(of_all)), at_most=NOMINAL
+    )
     claim = f"share of {n} windows where calibrated is worse than raw beyond noise"
-    found.results.share(case, claim, np.mean(flags["is_worse"]), at_most=NOMINAL)
+    found.results.share(case, claim, float(np.mean(flags["is_worse"])), at_most=NOMINAL)
 
 
 def random_walk(n: int, seed: int) -> Bars:
