@@ -36,6 +36,15 @@ def run(text: str, page: str = "README.md") -> None:
                 run_session(block, names, page)
             case "console":
                 run_commands(block, page)
+            case "bash":
+                Path(script_name(block, page)).write_text(block.text, encoding="utf-8")
+
+
+def script_name(block: Block, page: str) -> str:
+    """Return the name of the file that a block of a shell's script is, as its first line says."""
+    named = re.match(r"# (\S+\.sh)\n", block.text)
+    assert named, f"{page}:{block.line}: a bash block begins with the name of its file: # loop.sh"
+    return named[1]
 
 
 def run_session(block: Block, names: dict[str, Any], page: str) -> None:
@@ -49,7 +58,7 @@ def run_session(block: Block, names: dict[str, Any], page: str) -> None:
 
 
 def run_commands(block: Block, page: str) -> None:
-    """Run a block of `$ calibrant` lines; compare what they print, and their exit code with what `echo $?` shows."""
+    """Run the `$ calibrant` and `$ bash` lines of a block; compare what they print, and exit codes with `echo $?`."""
     commands = [*re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)]
     codes = [m[2].strip() if m[1] == "echo $?" else "0" for m in [*commands[1:], *commands[:1]]]
     for found, code in zip(commands, codes, strict=True):
@@ -57,15 +66,17 @@ def run_commands(block: Block, page: str) -> None:
         place = f"{page}:{block.line + block.text[: found.start()].count(chr(10))}"
         if command == "echo $?":
             continue
-        assert command.startswith("calibrant "), f"{place}: only calibrant runs in a console block"
+        words = shlex.split(command)
+        assert words[0] in ("calibrant", "bash"), f"{place}: only calibrant and scripts run in a console block"
         done = subprocess.run(
-            [sys.executable, "-m", *shlex.split(command)],
+            words if words[0] == "bash" else [sys.executable, "-m", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
             env={
                 **os.environ,
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": str(ROOT / "src"),
                 "COLUMNS": "100",
                 "NO_COLOR": "1",

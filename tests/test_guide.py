@@ -93,5 +93,5 @@ def test_the_table_of_names_is_read() -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_that_could_run_does(name: str) -> None:
     text = (GUIDE / name).read_text("utf-8")
-    assert {block.language for block in fenced(text)} <= {"python", "pycon", "console"}
+    assert {block.language for block in fenced(text)} <= {"python", "pycon", "console", "bash"}
     assert text.count("```") == 2 * len(list(fenced(text)))

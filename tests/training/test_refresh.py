@@ -161,6 +161,19 @@ def test_what_later_rows_show_a_loss_of_is_refused_and_nothing_is_written(
     assert set(run.path.parent.iterdir()) == there
 
 
+def test_the_last_of_the_new_rows_can_be_asked_for(run: Run, table: pa.Table) -> None:
+    _, X, y = labelled_after(run, table)
+    result = refresh_run(run, table, rows=400, later=0.25)
+    new = load_run(run.path.parent / str(result.run_id))
+    assert (result.n_rows, result.n_fit, result.n_later) == (400, 299, 100)
+    raw = run.model.predict_proba(X)
+    assert 1.0 / new.calibrator.inverse_temperature_ == pytest.approx(
+        temperature_by_scipy(raw[-400:], y[-400:]), rel=1e-5
+    )
+    with pytest.raises(CalibrantError, match="rows"):
+        refresh_run(run, table, rows=0)
+
+
 def test_a_dry_run_judges_and_writes_nothing(run: Run, table: pa.Table) -> None:
     there = set(run.path.parent.iterdir())
     result = refresh_run(run, table, dry_run=True)
@@ -228,18 +241,14 @@ def test_the_average_of_several_models_is_judged_and_each_is_refreshed(table: pa
 
 
 def test_a_refit_that_changes_nothing_is_nothing_to_do(make_momentum: Callable[..., pa.Table], tmp_path: Path) -> None:
-    """Where a temperature is left out on both occasions, there is nothing to write."""
+    """A temperature that earns its place neither before nor now is left out on both occasions."""
     table = make_momentum(STEADY, DRIFTED, after=0.5)
-    config = replace(CONFIG, calibrate="if_better")
-    run = run_training(config, bars=as_bars(table[:STEADY]), root=tmp_path)
-    while run.metrics["calibration"]["used"]:
-        config = replace(config, seed=config.seed + 1, validation=config.validation - 0.03)
-        run = run_training(config, bars=as_bars(table[:STEADY]), root=tmp_path)
+    run = run_training(replace(CONFIG, calibrate="if_better"), bars=as_bars(table[:STEADY]), root=tmp_path)
+    assert not run.metrics["calibration"]["used"]
     result = refresh_run(run, table)
-    if "left out" in result.decision:
-        assert (result.status, result.reason) == ("nothing_to_do", "the refit gives what the calibrator in use gives.")
-    else:
-        assert result.status in ("refreshed", "refused")
+    assert "calibrator left out" in result.decision
+    assert (result.status, result.reason) == ("nothing_to_do", "the refit gives what the calibrator in use gives.")
+    assert list(tmp_path.iterdir()) == [run.path]
 
 
 def test_data_of_another_kind_are_refused(run: Run, table: pa.Table, make_bars: Callable[..., Bars]) -> None:
@@ -310,3 +319,31 @@ def test_predictions_of_models_trained_elsewhere_are_refreshed(tmp_path: Path) -
         new.predict(table[-5:]).prob[:, 1].tobytes()
         == new.calibrator.predict_proba(table["p"].to_numpy()[-5:]).tobytes()
     )
+
+
+@pytest.mark.slow
+def test_refits_after_a_drift_pass_and_those_without_one_cost_little(run: Run, table: pa.Table) -> None:
+    """Labels are drawn: by the calibrator in use, which is then right, and by one that is much less sure."""
+    newest = newest_rows(run, run_dataset(run.config, as_bars(table)), "bars")
+    in_use = run.predict_proba(newest.X)[:, 1]
+    logit = np.log(in_use / (1.0 - in_use))
+    n_drawn, n_passed, cost = 30, {}, {}
+    for slope in (1.0, 0.2):
+        truth = 1.0 / (1.0 + np.exp(-slope * logit))
+        n_passed[slope], lost = 0, []
+        for seed in range(n_drawn):
+            y = (np.random.default_rng(seed).random(newest.n_rows) < truth).astype(np.int64)
+            gate = RefreshGate.of(run, replace(newest, y=y), 0.5)
+            passed = gate.decide()[0] == "passed"
+            n_passed[slope] += passed
+            p = (
+                gate.final(run.bundle.members[0]).predict_proba(run.model.predict_proba(newest.X))[:, 1]
+                if passed
+                else in_use
+            )
+            lost.append(float(np.mean(truth * np.log(in_use / p) + (1.0 - truth) * np.log((1.0 - in_use) / (1.0 - p)))))
+        cost[slope] = float(np.mean(lost))
+    assert n_passed[0.2] >= 0.9 * n_drawn
+    assert cost[0.2] < -0.01, "what is expected of new rows falls"
+    assert cost[1.0] < 0.002
+    assert n_passed[1.0] >= 0.5 * n_drawn

@@ -26,6 +26,9 @@ _WORDS = {"in_use": "the calibrator in use", "none": "no calibrator"}
 )
 @click.argument("run")
 @click.option("--data", metavar="FILE", help="The newest bars or rows.  [default: the file of RUN, read again]")
+@click.option(
+    "--rows", type=click.IntRange(min=1), metavar="N", help="Take the last N of the new rows.  [default: all]"
+)
 @click.option("--later", default=0.5, metavar="SHARE", help="Of the new rows, to judge by: the last ones in time.")
 @click.option("--dry-run", is_flag=True, help="Judge, and write nothing.")
 @trust_option
@@ -33,13 +36,23 @@ _WORDS = {"in_use": "the calibrator in use", "none": "no calibrator"}
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, /, run: str, data: str | None, later: float, dry_run: bool, trust: str, root: str, as_json: bool
+    ctx: click.Context,
+    /,
+    run: str,
+    data: str | None,
+    rows: int | None,
+    later: float,
+    dry_run: bool,
+    trust: str,
+    root: str,
+    as_json: bool,
 ) -> None:
     """Fit the calibrator of RUN anew to the newest rows; the model stays. Exit 1 where later rows show a loss.
 
     RUN is named by its id, by a part of it that no other id holds, by its folder, or as last. FILE holds the newest
     bars, and enough of those before for the features; or, of a run of a table, rows with the same columns, each with a
-    label. Rows count that begin after the last label that RUN knew of.
+    label. Rows count that begin after the last label that RUN knew of; after a drift, --rows leaves out older ones,
+    which tell of times that are gone.
 
     The earlier ones fit a candidate. On the later ones its log loss is compared with that of the calibrator in use, and
     with that of none: where it is above neither by more than a standard error, the calibrator is fitted to all new rows
@@ -52,7 +65,7 @@ def command(
     from calibrant.training import find_run, refresh_run
 
     found = find_run(run, root, trusted=split_list(trust))
-    result = refresh_run(found, data, later=later, dry_run=dry_run, echo=not as_json)
+    result = refresh_run(found, data, rows=rows, later=later, dry_run=dry_run, echo=not as_json)
     if as_json:
         write_json(result.as_dict())
     else:

@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from calibrant import persistence
 from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
@@ -30,7 +32,7 @@ from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import write_page
 from calibrant.training.sources import Source, open_source
 from calibrant.training.trainer import save_calibrator
-from calibrant.validation import check_fraction
+from calibrant.validation import check_fraction, check_integer
 
 _LOG = logging.getLogger(LOGGER)
 #: What the refresh of a run is told by: the command of its config.toml.
@@ -53,8 +55,8 @@ class RefreshResult(Readable):
     reason : str
         Why, in a sentence.
     n_rows, n_fit, n_later : int
-        Rows that came since; those of them that the candidate was fitted to, and those that judged it. Rows between,
-        whose labels reach into the later part, are in neither.
+        Rows that came since, or those of them that were asked for; how many the candidate was fitted to, and how many
+        judged it. Rows between, whose labels reach into the later part, are in neither.
     n_independent : float
         Independent labels that the later rows are worth.
     differences : dict
@@ -103,6 +105,7 @@ def refresh_run(
     run: Run,
     data: Any = None,
     *,
+    rows: int | None = None,
     later: float = 0.5,
     dry_run: bool = False,
     root: str | os.PathLike[str] | None = None,
@@ -117,8 +120,11 @@ def refresh_run(
     data : path-like, frame, Bars or source, optional
         The newest bars, with enough of those before for the features, or the newest rows of the table, of which each
         has a label; by default what the settings of the run name, read again.
+    rows : int, optional
+        Take the last so many of the new rows, as after a drift the ones before tell of times that are gone; by default
+        all of them.
     later : float
-        Share of the new rows that judges: the last ones in time.
+        Share of the rows that judges: the last ones in time.
     dry_run : bool
         Whether to judge and write nothing.
     root : path-like, optional
@@ -154,6 +160,7 @@ def refresh_run(
     taken along.
     """
     later = check_fraction("later", later)
+    rows = None if rows is None else check_integer("rows", rows, minimum=1)
     run.check()
     began = time.perf_counter()
     record: dict[str, Any] = {"started": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}", "refreshed_from": run.run_id}
@@ -161,7 +168,9 @@ def refresh_run(
     if config.table and not config.score:  # so that other columns of the newest table are no features
         config = replace(config, features=tuple(run.found["features"]))
     source = open_source(config, data)
-    gate = RefreshGate.of(run, newest_rows(run, source.dataset(config), source.source), later)
+    newest = newest_rows(run, source.dataset(config), source.source)
+    newest = newest if rows is None else newest.take(np.arange(newest.n_rows)[-rows:])
+    gate = RefreshGate.of(run, newest, later)
     status, reason = gate.decide()
     if status != "passed" or dry_run:
         return _result(gate, status, reason)
