@@ -26,7 +26,7 @@ LAYERS = (
     ("dependent_rows", "row_stream"),
     ("logistic", "maps", "provenance", "softmax_fit"),
     ("fitted",),
-    ("calibrators", "chain", "metrics"),
+    ("calibrators", "chain", "metrics", "online"),
     ("persistence",),
     ("tables",),
     ("engines",),

@@ -60,6 +60,7 @@ from calibrant.metrics import (
     reliability_curve as reliability_curve,
 )
 from calibrant.multilabel import MultilabelCalibrator as MultilabelCalibrator
+from calibrant.online import OnlinePlattCalibrator as OnlinePlattCalibrator
 from calibrant.persistence import load as load, save as save
 from calibrant.probability import CalibrationConfig as CalibrationConfig, ProbabilityCalibrator as ProbabilityCalibrator
 from calibrant.rank_preserving import RankPreservingCalibrator as RankPreservingCalibrator
