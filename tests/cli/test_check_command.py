@@ -139,7 +139,7 @@ def test_one_bad_file_keeps_no_other_from_being_checked(run: Run, project: None)
     write(f'{TWO_CHECKS}\n[[check]]\nname = "bad"\nfiles = "bad.csv"\n')
     result = run("check -o page.html --markdown summary.md")
     assert result.exit_code == 2
-    assert "bad: bad.csv: column 'p' of bad.csv row 1: 1.7 is outside [0, 1]" in result.stderr
+    assert "bad: bad.csv: column 'p' of bad.csv line 3: 1.7 is outside [0, 1]" in result.stderr
     assert "1 file could not be measured; of the others all 4 gates passed" in result.stdout
     assert "1.7 is outside" in Path("page.html").read_text("utf-8")
     assert "could not be measured" in Path("summary.md").read_text("utf-8")
@@ -327,3 +327,69 @@ def test_real_files(run: Run) -> None:
     hpc, polls = json.loads(result.stdout)["checks"]
     assert [gate["passed"] for gate in (*hpc["gates"], *polls["gates"])] == [False, True, True]
     assert hpc["n"] == pq.read_metadata(hpc["file"]).num_rows
+
+
+LAYOUT = 'delimiter = ";"\ndecimal = ","\nencoding = "latin-1"\n'
+
+
+@pytest.fixture
+def decimal_commas(binary: pa.Table) -> None:
+    """The same rows as text of another layout, beside those of Parquet."""
+    lines = [
+        f"{y};{p:.17g}".replace(".", ",") for y, p in zip(*binary.select(["y", "p"]).to_pydict().values(), strict=True)
+    ]
+    Path("other.csv").write_bytes("\n".join(["y;größe", *lines, ""]).encode("latin-1"))
+
+
+def test_the_layout_of_text_is_a_key_of_checks_and_of_all(run: Run, decimal_commas: None) -> None:
+    expected = json.loads(run("evaluate scores.parquet --json").stdout)["scores"]
+    check = '[[check]]\nname = "{}"\nfiles = "{}"\n{}max.brier = 1\n'
+    own = check.format("text", "other.csv", f'score = "größe"\n{LAYOUT}') + check.format("table", "scores.parquet", "")
+    shared = (
+        LAYOUT + check.format("text", "other.csv", 'score = "größe"\n') + check.format("table", "scores.parquet", "")
+    )
+    for text in (own, shared):
+        write(text)
+        found = json.loads(run("check --json").stdout)["checks"]
+        assert [each["scores"]["brier"]["value"] for each in found] == pytest.approx([expected["brier"]["value"]] * 2)
+    result = run("evaluate other.csv --score größe --json")
+    assert result.exit_code == 0
+    assert "delimiter ';', decimal ',', encoding 'latin-1' by calibrant.toml" in result.stderr
+    assert "delimiter" not in run("evaluate scores.parquet --json").stderr
+    assert run("evaluate other.csv --score größe --delimiter ,").exit_code == 2, (
+        "own options stand in place of all keys"
+    )
+
+
+def test_a_layout_that_is_none_names_its_line(run: Run, decimal_commas: None) -> None:
+    write('delimiter = ";;"\n[[check]]\nname = "a"\nfiles = "other.csv"\nmax.brier = 1\n')
+    result = run("check")
+    assert result.exit_code == 2
+    assert "calibrant.toml, line 1: --delimiter (delimiter=) ';;' is not one character" in result.stderr
+
+
+def test_lines_of_a_file_of_another_layout_are_named(run: Run, decimal_commas: None) -> None:
+    with Path("other.csv").open("ab") as file:
+        file.write(b"1;1,7\n")
+    write(f'{LAYOUT}score = "größe"\n[[check]]\nname = "a"\nfiles = "other.csv"\nmax.brier = 1\n')
+    assert "column 'größe' of other.csv line 602: 1.7 is outside" in run("check").stderr
+    assert "column 'größe' of other.csv line 602: 1.7 is outside" in run("evaluate other.csv").stderr
+
+
+def test_a_file_is_measured_once_for_its_gates_and_its_page(
+    run: Run, project: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calibrant import metrics
+
+    alone = run("check -o alone.json").exit_code
+    calls: list[str] = []
+
+    def counted(name: str) -> None:
+        function = getattr(metrics, name)
+        monkeypatch.setattr(metrics, name, lambda *args, **more: calls.append(name) or function(*args, **more))
+
+    for name in ("evaluate_rows", "classes_of_rows"):
+        counted(name)
+    assert run("check -o page.json").exit_code == alone == 0
+    assert sorted(calls) == ["classes_of_rows", "evaluate_rows", "evaluate_rows"], "two files, one of them of classes"
+    assert Path("page.json").read_text("utf-8") == Path("alone.json").read_text("utf-8")

@@ -17,6 +17,7 @@ from calibrant.cli.gates import check_gates, gate_results
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.project import Check, Project, find_project, read_project
 from calibrant.cli.report import report_on
+from calibrant.cli.table_options import as_lines
 from calibrant.errors import CalibrantError, InvalidInputError, unknown_name
 from calibrant.phrases import bracketed, count, figure, percent_level, shorten
 
@@ -28,6 +29,8 @@ _FIGURES_WIDTH = 60
 #: Where GitHub's runner reads what it shows of a step.
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _LEVEL, _DIAGRAM_BINS, _SEED = 0.95, 10, 0
+#: What is measured on.
+ON = "given data"
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -59,9 +62,10 @@ def command(
     """Run the checks of the project file: measure each file that it names, and judge it by its gates.
 
     calibrant.toml says what to check; in pyproject.toml the same stands below [tool.calibrant]. Keys before the first
-    [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time and label_end among
-    them hold for other commands in this folder too, where their options don't say otherwise. A [[check]] has a name,
-    files and gates, max and min, and what of the columns, level, missing, format, group and calibrator is its own:
+    [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time, label_end, and
+    delimiter, decimal and encoding of text files, hold for other commands in this folder too, where their options don't
+    say otherwise. A [[check]] has a name, files and gates, max and min, and what of these, level, missing, format,
+    group and calibrator is its own:
 
     \b
     label = "y"
@@ -126,7 +130,7 @@ def _requests(project: Project, only: Sequence[str]) -> list[tuple[Check, Reques
         if name not in names:
             raise unknown_name("check of --only", name, names)
     return [
-        (check, Request(path, **check.options(project.folder)))
+        (check, Request(path, **check.options(project.folder, path)))
         for check in project.checks
         if not only or check.name in only
         for path in check.paths(project.folder)
@@ -142,18 +146,19 @@ def _run(check: Check, request: Request, *, with_report: bool) -> tuple[CheckedF
     try:
         opened = request.open()
         settings: dict[str, Any] = {"n_bins": choices.SCORE_BINS, "level": level, "rng": _SEED}
-        if opened.is_large:
-            found = measure_large(opened, "given data", **settings)
-        else:
-            found = measure_rows(opened.read(), "given data", **settings)
+        rows = None if opened.is_large else opened.read()
+        found = measure_large(opened, ON, **settings) if rows is None else measure_rows(rows, ON, **settings)
         gates, scores = check.gates, found.scores
         check_gates(gates, scores)
         how: dict[str, Any] = {"n_bins": _DIAGRAM_BINS, "level": level, "title": check.name, "rng": _SEED}
+        if rows is not None:
+            how |= {"rows": rows, "scores": scores, "by_class": found.by_class}
         report = report_on(opened, **how) if with_report else None
         assert report is None or isinstance(report, Report)  # noqa: S101 - of one model, as it was measured
     except (CalibrantError, OSError) as error:
         where = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
         problem = f"{where}{error.strerror}" if isinstance(error, OSError) else str(error)
+        problem = as_lines(problem, request.file, request.format)
         return CheckedFile(check.name, request.file, problem), {**about, "problem": problem}
     results = gate_results(gates, scores)
     judged = []

@@ -30,6 +30,14 @@ def said_format(options: Mapping[str, Any]) -> FormatLike:
     return TableFormat(options.get("format"), **said) if said else options.get("format")
 
 
+def without_foreign_layout(settings: Mapping[str, Any], file: str | None) -> dict[str, Any]:
+    """Return settings of a project without those on the layout of text that a file of its format doesn't have."""
+    from calibrant.tables import text_options
+
+    has = LAYOUT if file is None else text_options(file, settings.get("format"))
+    return {name: value for name, value in settings.items() if name not in LAYOUT or name in has}
+
+
 def called(column: str, where: str) -> str:
     """Return what messages call a column."""
     return f"column {column!r} of {where}"

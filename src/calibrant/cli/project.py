@@ -22,6 +22,7 @@ import click
 
 from calibrant.cli import choices
 from calibrant.cli.common import echo
+from calibrant.cli.option_texts import LAYOUT, said_format, without_foreign_layout
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import listed
 
@@ -44,6 +45,7 @@ _SHARED = {
     "cluster": ("cluster", "time", "label_end"),
     "time": ("cluster", "time", "label_end"),
     "label_end": ("cluster", "time", "label_end"),
+    **dict.fromkeys(LAYOUT, ("format", *LAYOUT)),
 }
 
 
@@ -63,6 +65,9 @@ class Settings:
     group: str | None = None
     calibrator: str | None = None
     format: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
     missing: str | None = None
     level: float | None = None
     gates: Mapping[tuple[str, str], Gate] | None = None
@@ -114,12 +119,13 @@ class Check:
             found |= dict.fromkeys(_from_here(path) for path in matched)
         return list(found)
 
-    def options(self, folder: Path) -> dict[str, Any]:
-        """Return the settings as the options of a request, its file aside."""
-        given = self.settings.given()
+    def options(self, folder: Path, file: str) -> dict[str, Any]:
+        """Return the settings as the options of a request for one of the files."""
+        given = without_foreign_layout(self.settings.given(), file)
         if "calibrator" in given:
             given["calibrator"] = _from_here(str(folder / given["calibrator"]))
-        return {name: value for name, value in given.items() if name not in ("level", "gates")}
+        given["format"] = said_format(given)
+        return {name: value for name, value in given.items() if name not in ("level", "gates", *LAYOUT)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +225,7 @@ def _defaults(project: Project, options: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in project.shared.given().items()
         if name in options and name in _SHARED and not any(is_given(other) for other in _SHARED[name])
     }
+    taken = without_foreign_layout(taken, options.get("file"))
     if taken:
         said = [f"{name.replace('_', '-')} {_in_words(value)}" for name, value in taken.items()]
         echo(f"{listed(said)} by {project.where}", err=True)
@@ -339,6 +346,12 @@ def _settings(field: DocumentField, lines: _Lines, number: int, others: list[str
                     found[key] = each.choice(choices.FORMATS)
                 case "input":
                     found[key] = each.choice(INPUT_KINDS)
+                case "delimiter" | "decimal" | "encoding":
+                    found[key] = each.text()
+                    try:
+                        said_format({key: found[key]})
+                    except InvalidInputError as error:
+                        raise DocumentError(str(error)) from None
                 case "missing":
                     found[key] = each.choice(MISSING)
                 case "level":

@@ -68,12 +68,14 @@ def report_on(
     *,
     title: str | None = None,
     decisions: tuple[Problem, float | None, str | None] | None = None,
+    rows: FileRows | None = None,
     **how: Any,
 ) -> pages.PageReport:
     """Return the report on the rows of a file.
 
     `decisions` are a problem, its threshold and the column of its capacities' groups, as `read_problem` returns them;
-    `how` are settings of `Report`.
+    `rows` are those of the file where they have been read, without decisions. `how` are settings of `Report`, and what
+    of the rows has been measured, as `Report.of_rows` takes it.
     """
     from calibrant.decisions import Policy
     from calibrant.report import Decisions, ModelComparisonReport, Report
@@ -93,7 +95,7 @@ def report_on(
         summary["data"]["notes"].append(_NOT_BEFORE)
         return report.keep(summary)
     if policy is None and of.calibrator is None:
-        models = read_models(opened)
+        models = read_models(opened) if rows is None else {"": rows}
         found = next(iter(models.values()))
         if len(models) == 1:
             return Report.of_rows(found.rows, _about(found, title or Report.name), **how)
@@ -102,7 +104,11 @@ def report_on(
     if opened.models:
         what = "--calibrator" if policy is None else "the losses of decisions"
         raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
-    found, beside = read_with_costs(opened, problem, per)
+    beside: Any = None
+    if rows is None:
+        found, beside = read_with_costs(opened, problem, per)
+    else:
+        found = rows
     if policy is not None:
         costs = beside if policy.problem.needs_costs else None
         how["decisions"] = Decisions(policy, costs, None if per is None else beside.column(per), per or "")

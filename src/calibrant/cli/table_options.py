@@ -71,13 +71,13 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **options)
         except CalibrantError as error:
-            message = _in_lines(str(error), options["file"], options["format"], options.get("fitted_to"))
+            message = as_lines(str(error), options["file"], options["format"], options.get("fitted_to"))
             raise type(error)(message) from None
 
     return with_options(_FORMAT_OPTIONS)(with_format)
 
 
-def _in_lines(message: str, file: str, format: FormatLike, fitted_to: str | None) -> str:
+def as_lines(message: str, file: str, format: FormatLike, fitted_to: str | None = None) -> str:
     """Return a message with lines of text files in place of rows, as far as the files can be read."""
     from calibrant.tables import format_of_other, in_lines
 
@@ -91,6 +91,7 @@ def _in_lines(message: str, file: str, format: FormatLike, fitted_to: str | None
 def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the argument FILE and the options of `Request`; `more` are keys of `_OPTIONS`."""
     options: list[Callable[..., Any]] = [
+        with_project_defaults,  # outermost, as the project says how FILE is written too
         click.argument("file"),
         click.option("--label", default="y", metavar="COLUMN", help="Column of the labels."),
         click.option(
@@ -109,4 +110,4 @@ def data_options(*more: str) -> Callable[[Callable[..., None]], Callable[..., No
         ),
     ]
     options += [option for name in more for option in _OPTIONS[name]]
-    return lambda command: with_options(options)(with_project_defaults(command))
+    return with_options(options)

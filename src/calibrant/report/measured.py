@@ -77,10 +77,17 @@ class Measured:
         return next(iter(self.scores.values())).n
 
 
-def of_rows(rows: Rows, settings: metrics.Settings, scores: Scores | None = None) -> Measured:
-    """Measure rows in memory; their scores are those given, where they have been measured."""
+def of_rows(
+    rows: Rows,
+    settings: metrics.Settings,
+    scores: Scores | None = None,
+    by_class: metrics.ClassScores | None = None,
+) -> Measured:
+    """Measure rows in memory; scores, of all and by class, are those given, where they have been measured."""
     scores, n_classes = scores or metrics.evaluate_rows(rows, settings, ON), rows.n_classes
-    classes = summarise_classes(rows, metrics.classes_of_rows(rows, settings, ON)) if n_classes > 2 else None
+    classes = None
+    if n_classes > 2:
+        classes = summarise_classes(rows, by_class or metrics.classes_of_rows(rows, settings, ON))
     effect = settings.with_rows(rows).factor
     rows = as_independent(rows)
     return Measured(

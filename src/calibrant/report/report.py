@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
     from calibrant.decisions import Policy, Problem
     from calibrant.fitted import Fitted
+    from calibrant.metrics import ClassScores
+    from calibrant.results import Scores
 
 #: What the first screen answers: the part of the verdict, and the question.
 _QUESTIONS = {
@@ -167,13 +169,17 @@ class Report(pages.PageReport):
         rng: int,
         calibrated: Calibrated | None = None,
         decisions: Decisions | None = None,
+        scores: Scores | None = None,
+        by_class: ClassScores | None = None,
     ) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does.
 
-        Names of the scores are those of their columns, or others, where the rows hold what was made of scores.
+        Names of the scores are those of their columns, or others, where the rows hold what was made of scores. `scores`
+        and `by_class` are those of the rows, by the same settings, where they have been measured.
         """
         about = replace(about, score_names=about.score_names or rows.columns or ())
         parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
+        parts |= {"scores": scores, "by_class": by_class}
         return cls.__new__(cls).keep(_summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts))
 
     @classmethod
@@ -301,6 +307,8 @@ def _summary_of_rows(
     rng: int | np.random.Generator | None,
     calibrated: Calibrated | None,
     decisions: Decisions | None,
+    scores: Scores | None = None,
+    by_class: ClassScores | None = None,
 ) -> dict[str, Any]:
     """Return what a report says of checked rows."""
     settings = check_settings(SCORE_BINS, level, rng)
@@ -309,7 +317,7 @@ def _summary_of_rows(
     groups = None if name is None else (name, groups_of_rows(rows, name, settings, ON))
     before = None if calibrated is None else calibrated.before
     both = None if before is None else measure_both(before, rows, settings)
-    measured = of_rows(rows, settings) if both is None else both.after
+    measured = of_rows(rows, settings, scores, by_class) if both is None else both.after
     summary = summarise(measured, about, n_bins=n_bins, groups=groups, rng=rng)
     if calibrated is not None:
         curve = None

@@ -18,7 +18,7 @@ from calibrant.tables.appending import (
     write_table as write_table,
 )
 from calibrant.tables.finding import is_many as is_many
-from calibrant.tables.formats import format_of_other as format_of_other
+from calibrant.tables.formats import format_of_other as format_of_other, text_options as text_options
 from calibrant.tables.lines import in_lines as in_lines
 from calibrant.tables.missing import (
     MISSING as MISSING,

@@ -228,6 +228,22 @@ def _unpacking(name: str) -> Iterator[None]:
         raise InvalidInputError(f"{name} can't be unpacked: {error!s:.200}") from None
 
 
+def text_options(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, ...]:
+    """Return which fields of `TableFormat.of_text` may be said of a file, by its suffix or the name of its format."""
+    known = name or SUFFIXES.get(without_packing(path).suffix.lower())
+    match known:
+        case "csv":
+            return ("delimiter", "decimal", "encoding")
+        case "tsv":
+            return ("decimal", "encoding")
+        case "jsonl":
+            return ("encoding",)
+        case None if not is_remote(path) and not Path(path).is_dir():
+            return ("delimiter", "decimal", "encoding")
+        case _:
+            return ()
+
+
 def format_of_other(path: str | os.PathLike[str], format: FormatLike) -> TableFormat | None:
     """Return the layout that was given for one file as that of another; None where the other's suffix is not CSV's."""
     known = SUFFIXES.get(without_packing(path).suffix.lower(), "csv")
