@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from scipy import stats
 from sklearn.metrics import brier_score_loss, log_loss
 
 import calibrant as cb
+from calibrant import forecasts
 from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError
 
 
@@ -225,3 +227,19 @@ def test_rows_that_it_was_fitted_to_are_known_by_their_hash(tmp_path: Path) -> N
         assert not other.summary()["calibrator"]["is_of_these_rows"]
         text = ParsedPage(other.html()).one("body").text
         assert f"fitted to 333 rows of spring <b>.csv , at {said.fitted_at}. Those of them that are among" in text
+
+
+def test_after_has_the_first_colour_and_before_the_second_on_pages_of_forecasts_too() -> None:
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=600)
+    y = mean + 2.0 * rng.normal(size=600)
+    forecast = forecasts.GaussianForecast(mean, 1.0)
+    fitted = forecasts.VarianceScalingRecalibrator().fit(forecast[:300], y[:300])
+    page = cb.ForecastReport(forecast[300:], y[300:], recalibrator=fitted).html()
+    levels = page[page.index('id="levels-title') :].split("</svg>")[0]
+    assert re.findall(r">(after|before): error", levels) == ["after", "before"]
+    assert re.findall(r"var\(--(curve|second)\)", levels) == ["curve", "second"] * 2, "lines, then the legend"
+    for k, (one, other) in enumerate([("second", "curve"), ("curve", "second")]):  # the page shows before first
+        bars = page[page.index(f'id="pit{k}-title') :].split("</svg>")[0]
+        assert f"var(--{one})" in bars
+        assert f"var(--{other})" not in bars

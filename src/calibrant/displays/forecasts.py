@@ -67,13 +67,13 @@ class PitDisplay:
         histogram = forecasts.pit_histogram(forecast, y, **how, **known)
         return cls(histogram).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> PitDisplay:
-        """Draw bars and bands on given axes, or in a figure of their own, `ax_`; return self."""
+    def plot(self, ax: Axes | None = None, *, color: str = style.COLOURS[0]) -> PitDisplay:
+        """Draw bars, in a colour of matplotlib's, and bands on given axes, or in a figure of their own; return self."""
         ax, self.figure_ = style.place(ax, (5.6, 3.6))
         self.ax_, found = ax, self.histogram
         share = f"{100 * found.level:g}%"
-        ax.stairs(found.density, found.edges, fill=True, color=style.COLOURS[0], alpha=0.55, linewidth=0.0)
-        ax.stairs(found.density, found.edges, color=style.COLOURS[0], linewidth=1.0)
+        ax.stairs(found.density, found.edges, fill=True, color=color, alpha=0.55, linewidth=0.0)
+        ax.stairs(found.density, found.edges, color=color, linewidth=1.0)
         band: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.0}
         ax.axhspan(found.low_all, found.high_all, alpha=0.18, label=f"{share} of all bins", **band)
         ax.axhspan(found.low, found.high, alpha=0.35, label=f"{share} of one bin", **band)

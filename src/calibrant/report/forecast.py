@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant import forecasts
 from calibrant._version import __version__
-from calibrant.displays import ForecastReliabilityDisplay, PitDisplay
+from calibrant.displays import COLOURS, ForecastReliabilityDisplay, PitDisplay
 from calibrant.errors import InvalidTypeError
 from calibrant.phrases import clean, percent_level
 from calibrant.report import pages
@@ -337,7 +337,7 @@ def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str
     histogram = forecasts.PitHistogram(edges, density, low, high, low_all, high_all, level, found["n"])
 
     def draw(ax: Axes) -> None:
-        PitDisplay(histogram).plot(ax)
+        PitDisplay(histogram).plot(ax, color=COLOURS[part["label"] == "before"])
         strip(ax)
         ax.set(xlabel="PIT", ylabel="Density", title="", ylim=(0.0, 1.06 * top))
 
@@ -348,7 +348,7 @@ def _pit_figure(part: dict[str, Any], level: float, top: float, key: str) -> str
 
 def _level_figure(parts: list[dict[str, Any]], level: float) -> str:
     curves = []
-    for part in parts:
+    for part in reversed(parts):  # what comes after a calibrator has the first colour on all pages
         found = part["levels"]
         levels, share, low, high = (np.array(found[key]) for key in ("levels", "share", "low", "high"))
         curves.append(forecasts.LevelCurve(levels, share, low, high, found["error"], found["n"], level, part["label"]))

@@ -37,7 +37,7 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     words = f"Labels overlap, so intervals are {effect**0.5:.1f} times as wide as those of independent rows"
     curves = [
         reliability_curve(data.y, prob, label=name, **spans)
-        for name, prob in (("raw", forecasts.raw), ("calibrated", calibrated))
+        for name, prob in (("calibrated", calibrated), ("raw", forecasts.raw))
     ]
     figure = Figure(figsize=(6.0, 6.4), layout="constrained")
     FigureCanvasAgg(figure)
