@@ -55,7 +55,7 @@ def test_python_and_machine_code_pool_to_the_same_bits(seed):
     end = start + rng.integers(0, 6, n)
     closing = np.lexsort((start == end, end))
     rates = rng.random(n) / 20.0, rng.normal(0.0, 0.05, n)
-    room = [np.zeros(n), np.zeros(n), np.zeros(46), np.zeros(46)]
+    room = [np.zeros((2, n)), np.zeros(46), np.zeros(46)]
     in_python, compiled = run_both(trades.share_capital, start, end, closing, *rates, 0.7, *room)
     assert in_python == compiled
     in_python, compiled = run_both(pav.refit_drawn_labels, drawn, size, weight, p, np.zeros(n), np.zeros(n))

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from calibrant.dependence import Dependence
 from calibrant.errors import CalibrantError
 from calibrant.metrics import brier_score, log_loss, top_label_ece
 from calibrant.training.stacking import CLASS_FREQUENCIES, compare_stacks, fit_meta_learner, stack_predictions
@@ -103,7 +104,8 @@ def test_stacks_beat_their_members_and_calibration_helps_the_average_of_overconf
 def test_figures_are_those_of_the_metrics() -> None:
     y, members = models(400, 6)
     made = {CLASS_FREQUENCIES: np.full((400, 3), 1 / 3), "a, raw": members["a"]}
-    comparison = compare_stacks(made, labels_of(y), block=4)
+    time = np.arange(400)
+    comparison = compare_stacks(made, labels_of(y), dependence=Dependence(time=time, label_end=time + 1))
     assert (comparison.n_rows, comparison.block) == (400, 4)
     method = comparison.methods[1]
     assert method.log_loss == pytest.approx(log_loss(y, members["a"], classes=CLASSES))

@@ -19,9 +19,10 @@ from calibrant.metrics import log_loss
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
+from calibrant.training.outcome import measure, money_of, outcome_of_several
 from calibrant.training.run_folder import Run, list_runs, write_json
 from calibrant.training.stacking import fit_stack
-from calibrant.training.training_run import measure, money_of, outcome_of_several, run_dataset, run_stack
+from calibrant.training.training_run import run_dataset, run_stack
 
 MakeBars = Callable[..., Bars]
 CONFIG = TrainConfig(model="logistic", horizon=10)

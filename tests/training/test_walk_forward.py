@@ -16,7 +16,8 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
 from calibrant.training.features import bar_features
 from calibrant.training.metrics_report import Forecasts
-from calibrant.training.training_run import measure, money_of, outcome_of_windows, run_dataset
+from calibrant.training.outcome import measure, money_of, outcome_of_windows
+from calibrant.training.training_run import run_dataset
 from calibrant.training.walk_forward import WalkForward, harm_text, walk_forward, walk_forward_figures, window_figures
 
 MakeBars = Callable[..., Bars]

@@ -18,8 +18,7 @@ def share_capital(
     wanted: FloatArray,
     gain: FloatArray,
     gross: float,
-    share: FloatArray,
-    amount: FloatArray,
+    taken: FloatArray,
     capital: FloatArray,
     exposure: FloatArray,
 ) -> int:
@@ -29,8 +28,9 @@ def share_capital(
     `end`, those that end at the moment of their start last. `wanted` is the share of the capital that a position asks
     for, `gain` what each unit of it earns, both without sign; `gross` is the most that may be open, over the capital.
 
-    Written are `share` and `amount`: what a position got, of the capital at its start; `capital` after each moment, and
-    `exposure`, what is then open over the capital, at the amounts at which it was opened. A capital of 0 stays there.
+    Written are `taken`, shape (2, n): the share of the capital that a position got at its start, and how much that was;
+    `capital` after each moment, and `exposure`, what is then open over the capital, at the amounts at which it was
+    opened. A capital of 0 stays there.
     """
     n = len(start)
     opened = next_in = next_out = n_open = 0
@@ -38,9 +38,9 @@ def share_capital(
     for moment in range(len(capital)):
         while next_out < n and end[closing[next_out]] == moment and start[closing[next_out]] < moment:
             row = closing[next_out]
-            if amount[row] > 0.0:
-                now += amount[row] * gain[row]
-                held -= amount[row]
+            if taken[1, row] > 0.0:
+                now += taken[1, row] * gain[row]
+                held -= taken[1, row]
                 n_open -= 1
             next_out += 1
         if now <= 0.0:
@@ -57,18 +57,18 @@ def share_capital(
             part = free / (total * now) if free > 0.0 else 0.0
         for row in range(next_in, last):
             if wanted[row] > 0.0 and part > 0.0 and now > 0.0:
-                share[row] = wanted[row] * part
-                amount[row] = share[row] * now
-                held += amount[row]
+                taken[0, row] = wanted[row] * part
+                taken[1, row] = taken[0, row] * now
+                held += taken[1, row]
                 n_open += 1
                 opened += 1
         next_in = last
         exposure[moment] = held / now if now > 0.0 else 0.0
         while next_out < n and end[closing[next_out]] == moment:
             row = closing[next_out]
-            if amount[row] > 0.0:
-                now += amount[row] * gain[row]
-                held -= amount[row]
+            if taken[1, row] > 0.0:
+                now += taken[1, row] * gain[row]
+                held -= taken[1, row]
                 n_open -= 1
             next_out += 1
         if now <= 0.0:

@@ -1,4 +1,4 @@
-"""Means of losses on rows in time, and of paired differences, by the circular block bootstrap.
+"""Means on rows in time, and of paired differences: by the circular block bootstrap, or by Student's t over blocks.
 
 Labels that overlap make the losses of neighbouring rows move together. Blocks of neighbouring rows are drawn with
 replacement, so that what moves together stays together (`calibrant.dependence.block_draws`).
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.dependence import block_draws
+from calibrant.dependence import Units, block_draws
 from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.metrics import error_over_units
 from calibrant.numerics import FloatArray, normal_quantile
 from calibrant.validation import ArrayLike, as_generator, as_scores, check_fraction, check_integer, check_same_length
 
 
 @dataclass(frozen=True, slots=True)
 class PairedMean:
-    """The mean of a loss, or of a difference of two on the same rows, with a block-bootstrap interval."""
+    """The mean of a loss, or of a difference of two on the same rows, with an interval by blocks of rows."""
 
     value: float
     low: float
@@ -73,6 +74,13 @@ def paired_means(
         name: PairedMean(float(m), float(m - z * e), float(m + z * e), float(e), level, len(table), block)
         for name, m, e in zip(columns, means, error, strict=True)
     }
+
+
+def mean_over_blocks(values: FloatArray, *, units: Units, level: float) -> PairedMean:
+    """Return the mean of checked values with an interval by Student's t over blocks, as a run's figures have it."""
+    found = error_over_units(values, np.ones(values.size), (units,)).error
+    mean = float(values.mean())
+    return PairedMean(mean, *found.ends(mean, level), found.error, level, values.size, values.size // units.n)
 
 
 def _columns(losses: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:

@@ -273,11 +273,12 @@ class Moments:
         order = np.lexsort((stakes, self.returns, self.end, self.start))
         start, end = self.start[order], self.end[order]
         closing = np.lexsort((start == end, end))
-        share, amount = np.zeros(start.size), np.zeros(start.size)
+        taken = np.zeros((2, start.size))
         capital, exposure = np.ones(self.time.size), np.zeros(self.time.size)
         wanted = np.abs(stakes[order])
         arrays = (start, end, closing, wanted, gain[order])
-        n_trades = share_capital(*arrays, gross, share, amount, capital, exposure)
+        n_trades = share_capital(*arrays, gross, taken, capital, exposure)
+        share, amount = taken
         moved = np.bincount(start, amount, self.time.size)
         moved += np.bincount(end, amount * (1.0 + self.returns[order]), self.time.size)
         turnover = np.divide(moved, capital, out=np.zeros_like(moved), where=capital > 0.0)

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import block_length
+from calibrant.dependence import Dependence, Units
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, IntArray, clip_as_given, softmax
 from calibrant.results import plain
 from calibrant.rows import Rows, by_class
-from calibrant.training.block_bootstrap import PairedMean, paired_means
+from calibrant.training.block_bootstrap import PairedMean, mean_over_blocks
 from calibrant.training.calibration import deployed
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
@@ -106,7 +106,7 @@ class StackComparison:
     differences: Mapping[str, PairedMean]
     #: One minus the log loss with calibrated inputs over that with raw ones; its error is that of a ratio of means.
     gains: Mapping[str, PairedMean]
-    #: Test rows, and the length of the blocks of their bootstrap.
+    #: Test rows, and how many of them make a block.
     n_rows: int
     block: int
 
@@ -203,14 +203,16 @@ def stack_predictions(
 
 
 def compare_stacks(
-    predictions: Mapping[str, FloatArray], labels: Labels, *, block: int = 1, level: float = 0.95, rng: int = 0
+    predictions: Mapping[str, FloatArray], labels: Labels, *, dependence: Dependence | None = None, level: float = 0.95
 ) -> StackComparison:
-    """Compare predictions of the same test rows, in the order of time, with paired block-bootstrap intervals.
+    """Compare predictions of the same test rows, with paired intervals over blocks of time, as a run's figures have.
 
-    `predictions` are those of `stack_predictions`, `block` is what `block_length` gives, and all ways are compared by
-    the same draws.
+    `predictions` are those of `stack_predictions`; without `dependence` rows are independent.
     """
     n = labels.codes.size
+    units = (None if dependence is None else dependence.units()) or Units.of_rows(n)
+    mean = partial(mean_over_blocks, units=units, level=level)
+    block = n // units.n
     rows = {name: Rows(np.ascontiguousarray(prob), labels) for name, prob in predictions.items()}
     losses = {name: row_log_loss(r) for name, r in rows.items()}
     infinite = {name for name, loss in losses.items() if not np.isfinite(loss).all()}
@@ -218,7 +220,7 @@ def compare_stacks(
     beyond = PairedMean(float("inf"), float("nan"), float("nan"), float("nan"), level, n, block)
     skills = dict.fromkeys(infinite, beyond)
     if CLASS_FREQUENCIES in finite:
-        skills |= paired_means(finite, baseline=CLASS_FREQUENCIES, block=block, level=level, rng=rng)
+        skills |= {name: mean(loss - finite[CLASS_FREQUENCIES]) for name, loss in finite.items()}
     else:  # a class that no earlier row is of: no finite loss is better than none
         skills |= {name: replace(beyond, value=float("-inf")) for name in finite}
     skills[CLASS_FREQUENCIES] = PairedMean(0.0, 0.0, 0.0, 0.0, level, n, block)
@@ -232,10 +234,8 @@ def compare_stacks(
         for name in losses
         if name.endswith(", calibrated") and not infinite & {name, name.replace(", calibrated", ", raw")}
     }
-    how: dict[str, Any] = {"block": block, "level": level, "rng": rng}
-    changed = paired_means({name: after - before for name, (before, after) in pairs.items()}, **how) if pairs else {}
-    shares = {name: _gain(before, after) for name, (before, after) in pairs.items() if before.any()}
-    gains = paired_means(shares, **how) if shares else {}
+    changed = {name: mean(after - before) for name, (before, after) in pairs.items()}
+    gains = {name: mean(_gain(before, after)) for name, (before, after) in pairs.items() if before.any()}
     return StackComparison(tuple(methods), changed, gains, n, block)
 
 
@@ -288,10 +288,10 @@ class Stack:
     before: Dataset
     test: Dataset
 
-    def compare(self, *, rng: int = 0) -> StackComparison:
+    def compare(self) -> StackComparison:
         """Compare the ways on the test part."""
-        block = block_length(self.test.time, self.test.label_end)
-        return compare_stacks(self.predictions, self.test.labels, block=block, rng=rng)
+        dependence = Dependence(time=self.test.time, label_end=self.test.label_end)
+        return compare_stacks(self.predictions, self.test.labels, dependence=dependence)
 
     def forecasts(self) -> tuple[Forecasts, Forecasts]:
         """Return the plain averages of the models: out of fold, and of the test part."""

@@ -2,7 +2,7 @@
 
 A source gives rows with labels (`run_dataset`). Rows are cut in time; models and calibrators are fitted to the rows
 before the test part (`trainer`, or `out_of_fold` and `stacking`), which gives an `Outcome`. Figures are measured on the
-test part (`measure`), and all of it goes into a folder that appears when it is whole (`run_folder`).
+test part (`outcome`), and all of it goes into a folder that appears when it is whole (`run_folder`).
 """
 
 from __future__ import annotations
@@ -11,73 +11,45 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.persistence import write_whole
-from calibrant.phrases import count
-from calibrant.results import plain
-from calibrant.training import metrics_report, run_folder
+from calibrant.training import run_folder
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out
 from calibrant.training.estimators import setting_of, short_name
 from calibrant.training.feature_leaks import feature_warnings
 from calibrant.training.given_predictions import N_FOLDS, stack_given
-from calibrant.training.metrics_report import Forecasts
 from calibrant.training.models import SklearnModel, called, check_features, make_model
-from calibrant.training.money import Money, ensembles_compared, evaluate_money
+from calibrant.training.money import Money
 from calibrant.training.money_page import draw_money
 from calibrant.training.out_of_fold import Variant
+from calibrant.training.outcome import (
+    Outcome,
+    measure,
+    money_of,
+    outcome_of_one,
+    outcome_of_several,
+    outcome_of_windows,
+    part_sizes,
+)
 from calibrant.training.run_folder import DEFAULT_ROOT, Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
 from calibrant.training.sources import Source, open_source
-from calibrant.training.stacking import Stack, fit_stack
-from calibrant.training.trainer import Trained, overhead, train_model
-from calibrant.training.walk_forward import WalkForward, walk_forward, walk_forward_figures
+from calibrant.training.stacking import fit_stack
+from calibrant.training.trainer import train_model
+from calibrant.training.walk_forward import walk_forward
 from calibrant.training.walk_forward_pictures import draw_walk_forward
 
 _LOG = logging.getLogger(LOGGER)
 #: Different times of a table, at least: the validation part alone is cut into five blocks in time.
 _FEWEST_TIMES = 25
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What a run has trained, and what its folder says of that beside what the folder of every run says."""
-
-    #: The models, by the folder below checkpoints/ that keeps each; "" is checkpoints/ itself.
-    checkpoints: dict[str, Trained]
-    #: The rows before the test part that calibrators and thresholds may know of, and the test part.
-    earlier: Dataset
-    test: Dataset
-    #: What the run is judged by, of both, and the `figures` of the earlier rows.
-    forecasts: Forecasts
-    test_forecasts: Forecasts
-    on_earlier: dict[str, Any]
-    #: What calibrators were fitted to, before the number of rows; whose calibrator is used, and why.
-    fitted_on: str
-    decision: dict[str, Any]
-    #: Sections of metrics.json, and the columns of oof.parquet and of predictions.parquet.
-    sections: dict[str, Any]
-    tables: tuple[dict[str, Any], dict[str, Any]]
-    #: The start of the title of the report.
-    title: str
-    #: Seconds of processor time by step, and those of calibration as a share of those of fitting models, if any.
-    cpu_s: dict[str, float]
-    overhead: float | None
-    #: What calibrators are saved with.
-    metadata: dict[str, Any]
-    #: What config.toml says beside where the run comes from, and other documents below checkpoints/, by file name.
-    found: dict[str, Any] = field(default_factory=dict)
-    documents: dict[str, Any] = field(default_factory=dict)
-    #: The last entries of metrics.json.
-    closing: dict[str, Any] = field(default_factory=dict)
 
 
 _Path: TypeAlias = str | os.PathLike[str]
@@ -301,164 +273,9 @@ def run_parts(config: TrainConfig, data: Dataset) -> Holdout:
     """Return the parts in time of the rows."""
     shares: dict[str, Any] = {"validation": config.validation, "test": config.test, "stop": config.stop_share}
     parts = hold_out(data, **shares, embargo=config.embargo)
-    sizes = ", ".join(f"{name} {n}" for name, n in _sizes(parts).items())
+    sizes = ", ".join(f"{name} {n}" for name, n in part_sizes(parts).items())
     _LOG.info("Split in time: %s rows; %d purged", sizes, parts.n_purged)
     return parts
-
-
-def _sizes(parts: Holdout) -> dict[str, int]:
-    return {name: int(getattr(parts, name).size) for name in ("fit", "stop", "validation", "test")}
-
-
-def outcome_of_one(config: TrainConfig, data: Dataset, parts: Holdout, trained: Trained) -> Outcome:
-    """Return what a run of one model, calibrated on the validation part, has trained."""
-    validation, test = data.take(parts.validation), data.take(parts.test)
-    on_validation = metrics_report.figures(validation, trained.earlier, rng=config.seed)
-    calibrated_by = {"calibrated_by": "five blocks in time, each by a fit to the others, purged"}
-    return Outcome(
-        checkpoints={"": trained},
-        earlier=validation,
-        test=test,
-        forecasts=trained.earlier,
-        test_forecasts=trained.test,
-        on_earlier=on_validation,
-        fitted_on="validation part: ",
-        decision=trained.calibration.as_dict(),
-        sections={
-            "validation": {**calibrated_by, **on_validation},
-            "model": {"name": short_name(config.model), "rounds": trained.model.n_rounds_, "seed": config.seed},
-            "split": {**_sizes(parts), "purged": parts.n_purged},
-        },
-        tables=(validation.table(trained.earlier.columns()), test.table(trained.test.columns())),
-        title=short_name(config.model),
-        overhead=overhead(trained.cpu_s),
-        cpu_s=trained.cpu_s,
-        metadata={"model": short_name(config.model)},
-    )
-
-
-def outcome_of_windows(config: TrainConfig, found: WalkForward) -> Outcome:
-    """Return what a walk-forward has trained: all windows are its test part, and the last refit is deployed."""
-    earlier, test = found.earlier, found.test
-    forecasts, test_forecasts = found.windows[0][1].earlier, found.test_forecasts
-    last = found.deployed.calibration
-    n_used = sum(trained.calibration.is_used for _, trained in found.windows)
-    of_windows = f"calibrator used in {n_used} of {count(len(found.windows), 'window')}"
-    on_earlier = metrics_report.figures(earlier, forecasts, rng=config.seed)
-    return Outcome(
-        checkpoints={"": found.deployed},
-        earlier=earlier,
-        test=test,
-        forecasts=forecasts,
-        test_forecasts=test_forecasts,
-        on_earlier=on_earlier,
-        fitted_on="rows before each window, anew; before the first one ",
-        decision={
-            **last.as_dict(),
-            "decision": f"{of_windows}; in the last refit, deployed: {last.describe()}",
-        },
-        sections={
-            "validation": {"calibrated_by": "five blocks in time, before the first window", **on_earlier},
-            "model": {"name": config.model, "rounds": found.deployed.model.n_rounds_, "seed": config.seed},
-            "walk_forward": walk_forward_figures(config, found),
-        },
-        tables=(
-            earlier.table(forecasts.columns()),
-            test.table(test_forecasts.columns(), window=found.number),
-        ),
-        title=f"{config.model}, walk-forward over {count(len(found.windows), 'window')}",
-        overhead=overhead(found.cpu_s),
-        cpu_s=found.cpu_s,
-        metadata={"model": config.model},
-        closing={"forecast": "each window by the model and calibrator of the rows before it"},
-    )
-
-
-def outcome_of_several(config: TrainConfig, stack: Stack, *, variant: str, n_folds: int) -> Outcome:
-    """Return what a run of several models, judged by their plain average, has trained."""
-    before, test, members, names = stack.before, stack.test, stack.members, list(stack.members)
-    earlier, later = stack.forecasts()
-    on_earlier = metrics_report.figures(before, earlier, rng=config.seed)
-    of_members = {
-        name: {
-            "rounds": one.model.n_rounds_,
-            "n_models": stack.n_models,
-            "calibration": {"calibrator": config.calibrator, **one.calibration.as_dict()},
-            "out_of_fold": metrics_report.figures(before, one.earlier, rng=config.seed),
-            "test": metrics_report.figures(test, one.test, rng=config.seed),
-        }
-        for name, one in members.items()
-    }
-    earlier_columns, later_columns = {"raw": earlier.raw, "p": earlier.calibrated}, later.columns()
-    for prefix, (name, one) in product(("raw", "p"), members.items()):
-        earlier_columns[f"{prefix}_{name}"] = one.earlier.columns()[prefix]
-        later_columns[f"{prefix}_{name}"] = one.test.columns()[prefix]
-    later_columns["p_meta_learner"] = stack.predictions["meta-learner, calibrated"]
-    decisions = {name: one.calibration for name, one in members.items()}
-    compared = stack.compare(rng=config.seed)
-    seconds = {step: sum(one.cpu_s[step] for one in members.values()) for step in ("train", "calibrate")}
-    return Outcome(
-        checkpoints=members,
-        earlier=before,
-        test=test,
-        forecasts=earlier,
-        test_forecasts=later,
-        on_earlier=on_earlier,
-        fitted_on="out-of-fold predictions of ",
-        decision={
-            "used": {name: one.is_used for name, one in decisions.items()},
-            "decision": "; ".join(f"{name}: {one.describe()}" for name, one in decisions.items()),
-        },
-        sections={
-            "out_of_fold": {"variant": variant, "n_folds": n_folds, **on_earlier},
-            "members": of_members,
-            "stacking": {**asdict(compared), "specified": ensembles_compared(compared.gains)},
-        },
-        tables=(before.table(earlier_columns, fold=stack.fold), test.table(later_columns)),
-        title=f"Average of {', '.join(names)}",
-        overhead=seconds["calibrate"] / max(seconds["train"], 1e-9) if stack.n_models else None,
-        cpu_s={f"{name}_{step}": one.cpu_s[step] for step in seconds for name, one in members.items()},
-        metadata={"models": names},
-        found={"command": "oof", "models": names, "variant": variant, "n_folds": n_folds},
-        documents={"meta_learner.json": {"models": names, **stack.meta_learner.to_dict()}},
-        closing={"forecast": "the plain average of the models"},
-    )
-
-
-def money_of(config: TrainConfig, outcome: Outcome) -> Money:
-    """Return what the probabilities of a run are worth in money."""
-    parts = (outcome.earlier, outcome.forecasts, outcome.test, outcome.test_forecasts)
-    return evaluate_money(*parts, stakes=config.stakes, cost_bp=config.cost_bp, rng=config.seed)
-
-
-def measure(config: TrainConfig, outcome: Outcome, money: Money) -> dict[str, Any]:
-    """Return all that metrics.json says: the same for the same rows, settings and seed.
-
-    Of the overhead it says only on which side of its limit it is, as seconds never repeat.
-    """
-    earlier, test, on_earlier = outcome.earlier, outcome.test, outcome.on_earlier
-    on_test = metrics_report.figures(test, outcome.test_forecasts, rng=config.seed)
-    warnings = metrics_report.leak_warnings(on_test, on_earlier, is_market=test.label_return is not None)
-    document = {
-        "calibration": {
-            **metrics_report.calibration_figures(on_test),
-            "calibrator": config.calibrator,
-            **outcome.decision,
-            "fitted_on": f"{outcome.fitted_on}{earlier.n_rows:,} rows, {on_earlier['from']} to {on_earlier['to']}",
-            "measured_on": f"untouched test part: {test.n_rows:,} rows, {on_test['from']} to {on_test['to']}",
-            "definitions": metrics_report.DEFINITIONS,
-            "overhead": metrics_report.overhead_verdict(outcome.overhead),
-        },
-        "gates": metrics_report.gates(on_test),
-        "targets": metrics_report.targets(on_test),
-        "test": on_test,
-        **outcome.sections,
-        "money": money.figures,
-        "warnings": warnings,
-        **outcome.closing,
-    }
-    found: dict[str, Any] = plain(document)
-    return found
 
 
 def _write(
