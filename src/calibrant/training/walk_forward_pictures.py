@@ -128,8 +128,8 @@ def _money_blocks(found: dict[str, Any]) -> list[pages.Block]:
             ("Raw", growth(BEFORE)),
             ("Calibrated", growth(AFTER)),
             ("Its interval", lambda one: pages.ends(one["money"]["paths"][AFTER]["growth"], 4)),
-            ("Buy and hold", growth(HOLD)),
-            ("Chosen before it", lambda one: _chosen(one["money"][AFTER]["chosen"])),
+            ("Holding", growth(HOLD)),
+            ("Threshold", lambda one: _chosen(one["money"][AFTER]["chosen"])),
         ],
         wide=(1, 3),
     )
