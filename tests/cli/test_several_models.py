@@ -15,6 +15,7 @@ import pytest
 from click.testing import Result
 
 import calibrant as cb
+from calibrant.cli import data
 
 Run = Callable[..., Result]
 
@@ -258,3 +259,19 @@ def test_a_real_file_of_two_models(run: Run) -> None:
     assert result.exit_code == 0
     assert "'mlp' predicts better than 'logreg'" in result.stdout
     assert "Gate passed: log_loss_difference -0.0" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare --methods beta", "report -o page.html"])
+def test_what_a_comparison_takes_of_memory_is_said_of_large_files(
+    run: Run, models: pa.Table, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, _, options = command.partition(" ")
+    command = f"{name} models.parquet --score old --versus new {options}"
+    quiet = run(command)
+    assert quiet.exit_code == 0
+    assert "memory" not in quiet.stderr
+    monkeypatch.setattr(data, "MANY", 500)
+    result = run(command)
+    assert result.exit_code == 0, result.output
+    assert "Models are compared on 800 rows in memory, about 0 MB: take a sample of the rows" in result.stderr
+    assert result.stdout == quiet.stdout

@@ -67,6 +67,16 @@ def test_means_are_exact() -> None:
     assert scores["precision"].value == pytest.approx(p[p >= 0.5].mean(), abs=1e-15)
 
 
+@pytest.mark.parametrize("threshold", [0.5, 0.8])
+def test_precision_counts_the_rows_that_are_predicted_positive(threshold: float) -> None:
+    rng = np.random.default_rng(1)
+    p, weight = rng.random(200), rng.integers(1, 4, 200).astype(float)
+    scores = expected_scores(p, threshold=threshold, sample_weight=weight)
+    said = p >= threshold
+    assert (scores["precision"].n, scores["recall"].n, scores["base_rate"].n) == (said.sum(), 200, 200)
+    assert scores["precision"].n_eff == pytest.approx(weight[said].sum() ** 2 / (weight[said] ** 2).sum(), abs=1e-5)
+
+
 def test_several_classes_by_drawn_labels() -> None:
     rng = np.random.default_rng(5)
     p = rng.dirichlet([1.0, 2.0, 0.5], 400)
@@ -134,6 +144,7 @@ def test_what_is_not_defined_says_why() -> None:
         "recall": "no event is expected",
         "auc": "no two rows are expected to differ",
     }
+    assert (none["precision"].n, none["precision"].n_eff) == (0, 0.0)
     assert expected_scores([0.7])["accuracy"].value == 0.7
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.common import echo
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.phrases import quoted
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: Models that a line names before it counts the others.
 _MOST_NAMED = 6
+#: Memory that a comparison takes at its peak, for each score: rows, losses of both models, and their sorted copies.
+_BYTES_PER_SCORE = 100
 
 
 def read_models(
@@ -38,6 +41,8 @@ def read_models(
     if not opened.models and len(opened.score) == 1:
         return {opened.score[0]: opened.read(**how)}
     columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
+    if opened.models and opened.is_large:
+        _tell_of_memory(opened, len(columns))
     table = opened.source.read(list(dict.fromkeys([*columns, *opened.request.beside, *opened.groups])))
     models = opened.models
     if not models and input == "probability" and _are_separate(opened, table):
@@ -53,6 +58,16 @@ def read_models(
     found = {name: replace(opened, score=each).read(table=table, **how) for name, each in models.items()}
     check_widths({name: each.rows for name, each in found.items()})
     return found
+
+
+def _tell_of_memory(opened: OpenedFile, n_columns: int) -> None:
+    """Say what it takes to compare models, which is done on all rows in memory, unlike the measuring of one model."""
+    rows = "all rows" if opened.n_rows is None else f"{opened.n_rows:,} rows"
+    size = ""
+    if opened.n_rows is not None:
+        n_bytes = _BYTES_PER_SCORE * opened.n_rows * n_columns
+        size = f", about {n_bytes / 2**30:.1f} GB" if n_bytes >= 2**29 else f", about {n_bytes / 2**20:,.0f} MB"
+    echo(f"Models are compared on {rows} in memory{size}: take a sample of the rows if that is too much.", err=True)
 
 
 @contextmanager

@@ -62,7 +62,8 @@ def expected_scores(
     -------
     Scores
         "accuracy", "brier", "log_loss" and, of one score, "precision", "recall", "auc" and "base_rate", the share of
-        positives. `verdict` has the figures in words, `notes` the assumption.
+        positives. `n` of precision counts the rows predicted positive, that of the others all rows. `verdict` has the
+        figures in words, `notes` the assumption.
 
     Raises
     ------
@@ -182,9 +183,14 @@ def _of_events(
 ) -> dict[str, Estimate]:
     """Estimate what is measured of one score: precision, recall, ranking and the share of events."""
     nothing = Estimate(math.nan, math.nan, math.nan, "none")
-    found = {"precision": replace(nothing, note="no row is predicted positive"), "recall": nothing, "auc": nothing}
+    precision = replace(nothing, note="no row is predicted positive")
+    size = 0.0
     if is_predicted.any():
-        found["precision"] = _share(p[is_predicted], weights[is_predicted], target, level)
+        precision, size = (
+            _share(p[is_predicted], weights[is_predicted], target, level),
+            kish_size(weights[is_predicted]),
+        )
+    found = {"precision": precision.of_rows(int(is_predicted.sum()), size), "recall": nothing, "auc": nothing}
     events, others = dot(weights, p), dot(weights, 1.0 - p)
     if events > 0.0:
         value = dot(weights[is_predicted], p[is_predicted]) / events
