@@ -22,7 +22,7 @@ from calibrant.dependence.folds import cluster_folds, time_blocks
 from calibrant.dependence.overlap import Blocks, label_blocks, overlapping, serial_blocks
 from calibrant.dependence.times import TimeArray, as_label_times, as_times
 from calibrant.errors import InvalidInputError
-from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
+from calibrant.numerics import BoolArray, FloatArray, IntArray, dot, kish_size
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_groups, check_same_length
 
@@ -85,9 +85,9 @@ class Units:
         if self.n == 1 or share.max() == 1.0:  # beside one unit the others weigh nothing
             return MeanError(math.inf, 0.0, 0.0)
         left_out = self.sums(weight * (values - np.average(values, weights=weight))) / weight.sum() / (1.0 - share)
-        error = math.sqrt((self.n - 1) / self.n * float(left_out @ left_out) / (1.0 - self.lost))
+        error = math.sqrt((self.n - 1) / self.n * dot(left_out, left_out) / (1.0 - self.lost))
         scaled = left_out / error if error > 0.0 else np.zeros(1)
-        skewness = float(scaled @ (scaled * scaled))  # a power of floats is thirty times as slow
+        skewness = dot(scaled, scaled * scaled)  # a power of floats is thirty times as slow
         return MeanError(error, kish_size(share) - 1.0, skewness)
 
     def chance(self, table: FloatArray, n_draws: int, rng: np.random.Generator) -> FloatArray:
