@@ -65,8 +65,8 @@ class OnlinePlattCalibrator:
     bends by at most 1/4. The slope is in [0, 2] and the intercept in [-3, 3].
 
     Labels that overlap in time say little each: weigh them by their uniqueness, as `replay` does, or the mixture takes
-    one move of the market for twenty. What comes late is learnt late; the bound is then that of labels known at once
-    no more. A row costs some 50 microseconds.
+    one move of the market for twenty. A label that comes late is learnt late; the bound is for labels that are known at
+    once. A row costs about 20 microseconds.
 
     References
     ----------

@@ -39,7 +39,11 @@ def test_a_refresh_says_what_decided_it_and_where_the_new_run_is(trained: str) -
     result = call("refresh", "last", "--data", "newest.parquet")
     assert result.exit_code == 0, result.output
     number, ends = r"[+-]\d\.\d{4}", r"\[-?\d\.\d+, -?\d\.\d+\]"
-    assert re.search(r"^599 new rows: 298 to fit to, and to judge by 300 later rows, worth about 300", result.stdout)
+    assert re.search(
+        r"^599 new rows: fitted to 298, judged by 300 later ones, worth 300 independent labels$",
+        result.stdout,
+        re.MULTILINE,
+    )
     for what in ("the calibrator in use", "no calibrator"):
         assert re.search(rf"^{what} +{number} +{ends}$", result.stdout, re.MULTILINE)
     assert re.search(r"^Calibrator used \(temperature \d", result.stdout, re.MULTILINE)

@@ -79,11 +79,11 @@ def closing_text(result: RefreshResult) -> str:
     """Return how a refresh ended, and the differences that decided it."""
     if not result.differences:
         return f"Nothing to do: {result.reason}"
-    later = f"{count(result.n_later, 'later row')}, worth about {result.n_independent:,.0f} independent labels"
+    later = f"judged by {result.n_later:,} later ones, worth {result.n_independent:,.0f} independent labels"
     verdict = result.status.replace("_", " ").capitalize()
     return "\n".join(
         [
-            f"{count(result.n_rows, 'new row')}: {result.n_fit:,} to fit to, and to judge by {later}",
+            f"{count(result.n_rows, 'new row')}: fitted to {result.n_fit:,}, {later}",
             differences_table(result.differences),
             result.decision[:1].upper() + result.decision[1:],
             f"{verdict}: {result.reason}",
