@@ -47,6 +47,10 @@ COMMANDS = {
 USAGE_ERROR, OUR_FAULT = 2, 3
 #: What is said of a number with a decimal comma.
 _WITH_COMMA = re.compile(r"('-?\d*,\d+(?:[eE][-+]?\d+)?' is not a number\.) Convert the column to floats first\.")
+#: What is said of labels that are scores, of arguments in Python.
+_SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) first, (?:scores|labels) second\.")
+#: Arguments whose names begin a message, by the options that set them.
+_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha"}
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
@@ -157,6 +161,9 @@ def _in_options(message: str, *, takes_input: bool) -> str:
 
     fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
     message = message.replace(LOGIT_ADVICE, fix)
+    message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
+    for argument, option in _ARGUMENTS.items():
+        message = re.sub(rf"^{argument}=", f"{option} ", message)
     return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
 
 
