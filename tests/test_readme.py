@@ -44,7 +44,7 @@ def test_links_into_the_repository_lead_somewhere(name: str) -> None:
         ("```console\n$ calibrant inspect nowhere.json\n```", "README.md:2: exit code 2, and not 0"),
         ("```console\n$ calibrant --version\n$ echo $?\n1\n```", "README.md:2: exit code 0, and not 1"),
         ("```console\n$ calibrant --version\ncalibrant, version 0.0\n```", "README.md:2: printed"),
-        ("```console\n$ ls\n```", "README.md:2: only calibrant runs in a console block"),
+        ("```console\n$ ls\n```", "README.md:2: only calibrant and scripts run in a console block"),
     ],
 )
 def test_what_is_untrue_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str) -> None:

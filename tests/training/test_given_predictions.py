@@ -186,6 +186,8 @@ def test_two_classes_may_have_one_column(columns: list[str], tmp_path: Path) -> 
     assert found.metrics["test"]["forecasts"]["calibrated"]["log_loss"]["value"] == pytest.approx(expected, rel=1e-9)
     document = json.loads((found.path / "checkpoints" / "m" / "columns.json").read_text())
     assert len(document["places"]) == len(columns)
+    again = found.predict_proba(frame[columns].iloc[-len(test) :])
+    np.testing.assert_array_equal(again, test[["p_one", "p_two"]].to_numpy())
 
 
 def scores_of(frame: pd.DataFrame, **options: Any) -> dict[str, tuple[str, ...]]:

@@ -26,6 +26,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 trust_option = click.option(
     "--trust",
     default="",
+    show_default=False,
     metavar="NAMES",
     help="Classes of your own that the model is made of, as mymodels.MyModel: their module is imported, and so runs.",
 )

@@ -36,7 +36,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.features import WARM_UP_BARS
 from calibrant.training.models import Model, check_features
 from calibrant.training.sources import BarSource, FeatureRows, TableSource, open_source
-from calibrant.validation import ArrayLike, as_columns, as_groups, match_columns
+from calibrant.validation import ArrayLike, as_columns, as_groups, as_scores, match_columns
 
 #: Symbols or columns that a message names before it counts the others.
 _MOST_NAMED = 5
