@@ -335,7 +335,8 @@ class Bundle:
     def _features(self, X: ArrayLike) -> FloatArray:
         """Check features, and put columns with names into the order of the training."""
         filled, is_missing = _without_missing(X)
-        known, checked = self.features, as_columns(filled, name="X")
+        known, is_one = self.features, len(self.features) == 1
+        checked = as_scores(filled, name="X", takes_one_column=True) if is_one else as_columns(filled, name="X")
         columns = checked.container.columns
         if columns is not None:
             missing, extra = [n for n in known if n not in columns], [n for n in columns if n not in known]
@@ -350,13 +351,14 @@ class Bundle:
             raise ShapeError(
                 f"X has shape {checked.values.shape}, and this model has {len(known)} features. Pass them all."
             )
+        values = checked.values.reshape(-1, len(known))
         if is_missing is None:
-            return checked.values
+            return values
         if not all(member.model.takes_missing for member in self.members):
-            as_columns(X, name="X")  # refuses the first value that is missing
+            as_scores(X, name="X", sum_to_one=False, takes_one_column=is_one)  # refuses the first missing value
         if columns is not None:
             is_missing = is_missing[:, [columns.index(name) for name in known]]
-        return np.where(is_missing, np.nan, checked.values)
+        return np.where(is_missing.reshape(values.shape), np.nan, values)
 
 
 def _without_missing(X: ArrayLike) -> tuple[ArrayLike, BoolArray | None]:
