@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.dependent_rows import units_of
+from calibrant.metrics import row_log_loss
 from calibrant.rows import Rows
 from calibrant.training.bars import Bars, as_bars
+from calibrant.training.block_bootstrap import mean_over_blocks
 from calibrant.training.calibration import Calibration, calibrate_rows, new_calibrator
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
@@ -42,6 +45,8 @@ def windows(
     """Walk forward over each case, and add what was found; cases name how a model is trained, the set, the library."""
     losses, briers, changes, worse = [], [], [], []
     judged: dict[str, list[bool]] = {name: [] for name in (*CALIBRATORS, REFRESHED)}
+    n_in_all = N_WINDOWS * len(cases)
+    together: dict[str, list[bool]] = {name: [] for name in judged}
     shares: dict[str, list[float]] = {name: [] for name in CALIBRATORS}
     for how, name, library in cases:
         data, model = dataset(name), estimator(how, library)
@@ -61,7 +66,13 @@ def windows(
         worse.append([*case, *(_worse(every) for every in of_windows.values())])
         for calibrator, every in of_windows.items():
             judged[calibrator] += [one["is_worse"] for one in every if one["is_worse"] is not None]
-    _add_goals(found, judged, shares)
+            parts = [data.take(parts.test) for parts, _ in first.windows]
+            together[calibrator] += [
+                _is_worse(rows, forecasts, 1.0 - 2.0 * NOMINAL / n_in_all)
+                for rows, forecasts, one in zip(parts, by_window[calibrator], every, strict=True)
+                if one["is_worse"] is not None
+            ]
+    _add_goals(found, judged, together, shares)
     names = ("raw", *CALIBRATORS, "kept raw", REFRESHED, "no skill")
     over = f"walk-forward, {N_WINDOWS} windows over the last {TEST:.0%} of the rows"
     found.add(f"Log loss, {over}", ("trained", "bars, library", *names), losses)
@@ -157,10 +168,29 @@ def random_walk(n: int, seed: int) -> Bars:
     return as_bars(pa.table({"time": np.datetime64("2000-01-01") + np.arange(n), **prices, "close": close}))
 
 
-def _add_goals(found: Any, judged: dict[str, list[bool]], shares: dict[str, list[float]]) -> None:
+def _is_worse(rows: Dataset, forecasts: Forecasts, level: float) -> bool:
+    """Say whether the calibrated log loss is above the raw one with its whole interval of this level."""
+    calibrated, raw = (row_log_loss(rows.rows(prob)) for prob in (forecasts.calibrated, forecasts.raw))
+    if not np.isfinite(calibrated).all():
+        return bool(np.isfinite(raw).all())
+    if not np.isfinite(raw).all():
+        return False
+    change = calibrated - raw
+    (units,) = units_of(rows.rows(forecasts.raw))
+    return mean_over_blocks(change, units=units, level=level).low > 1e-12
+
+
+def _add_goals(
+    found: Any, judged: dict[str, list[bool]], together: dict[str, list[bool]], shares: dict[str, list[float]]
+) -> None:
     case = "walk-forward, all sets and libraries"
     for name, values in judged.items():
-        claim = f"share of {len(values)} windows where calibrated is worse than raw beyond noise, {name}"
+        claim = f"share of {len(values)} windows, calibrated worse than raw by its own 95% interval, {name}"
+        found.results.share(case, claim, float(np.mean(values)), at_most=NOMINAL)
+    for name, values in together.items():
+        claim = (
+            f"share of {len(values)} windows where calibrated is worse than raw, 95% intervals of all at once, {name}"
+        )
         found.results.share(case, claim, float(np.mean(values)), at_most=0.0)
     for name, each in shares.items():
         claim = f"largest share of training time, {name}"
