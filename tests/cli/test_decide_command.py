@@ -151,7 +151,7 @@ def test_curves_have_the_figures_of_the_library(run: Run, rows: dict[str, Any]) 
         ("curve s.csv --label kind --score q_*", "is of two classes"),
         (f"promise s.csv {TWO} --score city", "city"),
         (f"promise s.csv {TWO} --about past", "'past'"),
-        (f"promise s.csv {TWO} --level 2", "level=2"),
+        (f"promise s.csv {TWO} --level 2", "--level 2"),
     ],
 )
 def test_what_is_wrong_is_said_in_options(run: Run, rows: dict[str, Any], command: str, message: str) -> None:

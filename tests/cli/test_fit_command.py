@@ -155,7 +155,7 @@ def test_help_names_every_method(run: Run) -> None:
             "-o c.json --method isotonic --bins 5",
             "method 'isotonic' does not take --bins. It takes --bounded and --input.",
         ),
-        ("-o c.json --method histogram --bins 0", "n_bins=0 is too small"),
+        ("-o c.json --method histogram --bins 0", "--bins 0 is too small"),
         ("-o c.json --method histogram --strategy equal", "unknown value of strategy: 'equal'"),
         ("-o c.json --method beta --form x", "unknown value of form: 'x'"),
         ("-o c.json --input logits", "unknown value of --input: 'logits'. Did you mean 'logit'?"),

@@ -236,7 +236,7 @@ def as_class_table(found: ClassScores) -> str:
 
 def as_group_table(found: GroupScores) -> str:
     """Return a row for each of the groups that are off by most."""
-    level = f"{100 * found.interval_level:.6g}% interval"
+    level = f"{percent_level(found.interval_level)} interval"
     rows = []
     for group, scores in list(found.groups.items())[:_MOST_GROUPS]:
         gap, error = scores["mean_gap"], scores["ece_debiased"]
