@@ -146,7 +146,8 @@ def _read_check_file(path: Path) -> None:
     assert find_project(path.parent) is not None
     for check in project.checks:
         assert all(np.isfinite(gate.limit) for gate in check.gates)
-        Request("x", **check.options(project.folder))
+        for file in ("x.csv", "x.parquet", "x"):
+            Request(file, **check.options(project.folder, file))
         with contextlib.suppress(CalibrantError):
             check.paths(project.folder)
 
