@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -60,6 +61,24 @@ def test_progress_is_for_terminals_alone(binary: pa.Table) -> None:
     assert {method["name"] for method in json.loads(document)["methods"]} >= {"beta", "sigmoid"}
     piped = subprocess.run(command, capture_output=True, check=True)
     assert (piped.stdout, piped.stderr) == (document, b"")
+
+
+def test_sentences_are_broken_at_the_width_of_a_terminal_and_nowhere_else(binary: pa.Table) -> None:
+    command = [sys.executable, "-m", "calibrant", "evaluate", "scores.csv"]
+    piped = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    (verdict,) = (line for line in piped.splitlines() if line.endswith(".") and len(line) > 100)
+    reader, writer = pty.openpty()
+    with subprocess.Popen(command, stdout=writer, env={**os.environ, "COLUMNS": "72"}) as process:
+        os.close(writer)
+        shown = b""
+        with contextlib.suppress(OSError):
+            while read := os.read(reader, 1 << 12):
+                shown += read
+        os.close(reader)
+    assert process.returncode == 0
+    text = shown.decode().replace("\r\n", "\n")
+    assert verdict in " ".join(text.split("\n"))
+    assert max(map(len, text.split("\n\n")[1].split("\n"))) <= 72
 
 
 @pytest.mark.slow

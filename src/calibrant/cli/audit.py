@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import echo, json_option, level_option, new_command, table, write_json
+from calibrant.cli.common import echo, json_option, level_option, new_command, prose, table, write_json
 from calibrant.cli.data import Request
 from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, figure
@@ -49,7 +49,7 @@ def command(order: int, min_rows: int, score_bins: int, level: float, most: int,
         write_json({**read, **audited.to_dict()})
         return
     echo(found.describe())
-    echo(f"\n{audited.verdict}\n")
+    echo(prose(f"\n{audited.verdict}\n"))
     echo(as_table(audited, most))
     if audited.n_left_out:
         echo(f"{count(audited.n_left_out, 'group')} of fewer than {count(min_rows, 'row')} left out")

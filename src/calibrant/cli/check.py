@@ -214,7 +214,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
             common.echo(f"\n{each.called}: {each.problem}", err=True)
             continue
         if each.failed:
-            common.echo(f"\n{each.called}: {each.verdict}")
+            common.echo(common.prose(f"\n{each.called}: {each.verdict}"))
         if each.n_skipped:
             common.echo(f"\n{each.called}: {count(each.n_skipped, 'row')} left out for missing values")
     common.echo(f"\n{headline(checked)}")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from calibrant.report import pages
     from calibrant.results import Score
 
+#: Letters of a line of prose on a terminal, at least.
+_LEAST_WIDTH = 40
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 
 trust_option = click.option(
@@ -117,6 +120,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1
 def echo(text: str, *, err: bool = False) -> None:
     """Print text, of whatever names of files, columns and classes it is made."""
     click.echo(for_terminal(text), err=err)
+
+
+def prose(text: str) -> str:
+    """Break lines at the width of the terminal, at spaces; in files and pipes a sentence stays one line."""
+    if not sys.stdout.isatty():
+        return text
+    from shutil import get_terminal_size
+
+    from calibrant.readable import wrapped
+
+    return wrapped(text, max(get_terminal_size().columns, _LEAST_WIDTH))
 
 
 def write_json(document: dict[str, Any]) -> None:

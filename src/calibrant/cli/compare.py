@@ -14,6 +14,7 @@ from calibrant.cli.common import (
     level_option,
     new_command,
     progress,
+    prose,
     seed_option,
     table,
     write_json,
@@ -83,7 +84,7 @@ def command(
         write_json({**read, **ranked.to_dict()})
         return
     echo(first.describe() if is_one else describe_models(models))
-    echo(f"\n{verdict(ranked)}\n")
+    echo(prose(f"\n{verdict(ranked)}\n"))
     echo(as_table(ranked))
 
 

@@ -126,9 +126,9 @@ def compare_models(
         common.write_json(models_facts(found) | compared.to_dict() | gate_results(gates, figures))
     else:
         common.echo(f"{describe_models(found)}; {evaluated_on}")
-        common.echo(f"\n{compared.verdict}\n")
+        common.echo(common.prose(f"\n{compared.verdict}\n"))
         for note in compared.notes:
-            common.echo(f"{note}\n")
+            common.echo(common.prose(f"{note}\n"))
         common.echo(as_model_table(compared))
     return judge(gates, figures, as_json=as_json)
 
@@ -168,15 +168,15 @@ def measure_large(opened: OpenedFile, evaluated_on: str, **how: Any) -> Measured
 
 def show(found: Measured) -> None:
     """Print the tables."""
-    common.echo(f"\n{found.scores.verdict}\n")
+    common.echo(common.prose(f"\n{found.scores.verdict}\n"))
     for note in found.scores.notes:
-        common.echo(f"{note}\n")
+        common.echo(common.prose(f"{note}\n"))
     common.echo(as_table(found.scores))
     if found.by_class is not None:
         common.echo(f"\nBy class: {found.by_class.describe(lambda label: shorten(str(label), _MOST_LETTERS))}\n")
         common.echo(as_class_table(found.by_class))
     for name, scores in found.by_group.items():
-        common.echo(f"\nBy {name!r}: {scores.verdict}\n")
+        common.echo(common.prose(f"\nBy {name!r}: {scores.verdict}\n"))
         common.echo(as_group_table(scores))
     if found.by_class is None and len(found.columns.classes) > 2:
         common.echo("\nToo many rows for a table of the classes: take a sample of them for that.")

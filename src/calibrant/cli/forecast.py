@@ -133,7 +133,7 @@ def evaluate_command(
         measured = {**scores.to_dict(), "coverage_by_level": covered.to_dict()}
         common.write_json({**read, **measured, **gate_results(gates, scores)})
     else:
-        common.echo(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n")
+        common.echo(common.prose(f"{rows.describe()}; {evaluated_on}\n\n{scores.verdict}\n"))
         common.echo("\n".join([*scores.notes, *([""] if scores.notes else []), as_table(scores)]))
         common.echo("\nCoverage by level:\n" + common.table(*covered.lines()))
     ctx.exit(judge(gates, scores, as_json=as_json))
@@ -246,7 +246,7 @@ def show_horizons(
             part |= gate_results(gates, scores)
         common.write_json(document)
     else:
-        common.echo(f"{rows.describe()}; {evaluated_on}\n\n{found.verdict}\n")
+        common.echo(common.prose(f"{rows.describe()}; {evaluated_on}\n\n{found.verdict}\n"))
         common.echo("\n".join([*first.notes, common.table(*found.lines())]))
     codes = []
     for horizon, scores in found.by_horizon.items():

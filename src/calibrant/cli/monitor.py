@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import echo, json_option, new_command, table, write_json, write_page
+from calibrant.cli.common import echo, json_option, new_command, prose, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
 from calibrant.cli.monitor_unlabelled import UnlabelledRequest
@@ -158,9 +158,9 @@ def command(
     else:
         echo(f"{options['file']}: {count(len(monitor.windows), 'window')}\n")
         echo(as_table(monitor))
-        echo(f"\n{report.summary()['headline']}. {report.summary()['advice']}")
+        echo(prose(f"\n{report.summary()['headline']}. {report.summary()['advice']}"))
         for note in notes:
-            echo(f"\n{note}")
+            echo(prose(f"\n{note}"))
         if output is not None:
             echo(f"\nWrote {output}")
     ctx.exit(1 if monitor.is_alarm else 0)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import echo, new_command, table, with_options
+from calibrant.cli.common import echo, new_command, prose, table, with_options
 from calibrant.cli.money_text import money_text
 from calibrant.cli.option_texts import split_list
 from calibrant.cli.walk_forward import WindowsType, windows_lines
@@ -150,7 +150,7 @@ def closing_text(run: Run) -> str:
     metrics = run.metrics
     decision = metrics["calibration"]["decision"]
     lines = [measured_part(metrics["test"]), scores_table(metrics), *windows_lines(run)]
-    lines.append(decision[:1].upper() + decision[1:])
+    lines.append(prose(decision[:1].upper() + decision[1:]))
     lines += gate_lines(metrics)
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
@@ -170,7 +170,7 @@ def measured_part(test: dict[str, Any]) -> str:
 
 def last_lines(run: Run) -> list[str]:
     """Return the warnings of a run, where it is, and how to look at it."""
-    warnings = [f"Warning: {text}" for text in run.metrics["warnings"]]
+    warnings = [prose(f"Warning: {text}") for text in run.metrics["warnings"]]
     return [*warnings, f"\nSaved {run.path}", f"Next:  calibrant runs show {run.run_id}"]
 
 
@@ -178,7 +178,7 @@ def gate_lines(metrics: dict[str, Any]) -> list[str]:
     """Return a line for each gate, whether there is skill, and where calibration that held before was lost."""
     gates = metrics["gates"]
     lines = [f"{'pass' if gate['passed'] else 'FAIL'}  {name.replace('_', ' ')}" for name, gate in gates.items()]
-    return [*lines, *skill_lines(metrics["test"]), *_drift_lines(metrics)]
+    return [*lines, *map(prose, [*skill_lines(metrics["test"]), *_drift_lines(metrics)])]
 
 
 def _drift_lines(metrics: dict[str, Any]) -> list[str]:
