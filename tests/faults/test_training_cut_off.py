@@ -22,8 +22,8 @@ from calibrant.training import list_runs, load_run
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="forks, signals and limits of POSIX")]
 
 COMMANDS = {
-    "train": "train --data bars.csv --model logistic --horizon 5 --runs runs",
-    "oof": "oof --data bars.csv --models logistic --folds 3 --horizon 5 --runs runs",
+    "train": "train --data bars.csv --model logistic --horizon 5 --runs runs --no-gate",
+    "oof": "oof --data bars.csv --models logistic --folds 3 --horizon 5 --runs runs --no-gate",
 }
 #: Of all changes of files that a run makes, so many are kills.
 MOST_KILLS = 8
