@@ -46,6 +46,8 @@ ELSEWHERE = {
     "compare_models": "probabilities by name: tests/metrics/test_model_comparison.py",
     "ModelComparisonReport": "probabilities by name: tests/report/test_model_report.py",
     "scorer": "a name: tests/metrics/test_scorers.py",
+    "OnlinePlattCalibrator": "labels one by one: tests/test_online.py",
+    "not_fitted": "a message: tests/test_errors.py",
     "DriftMonitor": "rows of windows, without labels: tests/monitor/test_drift.py",
     "UnlabelledReport": "what a monitor found: tests/monitor",
     "expected_scores": "probabilities without labels: tests/metrics/test_without_labels.py",
