@@ -56,6 +56,22 @@ def needs(a):
 
 class NoClassifier:
     pass
+
+class Stops(Frequencies):
+    def __init__(self):
+        raise ValueError("not today")
+
+class Unfit(Frequencies):
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError("diverged")
+
+class Unnamed(Frequencies):
+    def fit(self, X, y, sample_weight=None):
+        return self
+
+class Narrow(Frequencies):
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, :1]
 '''
 
 
@@ -65,6 +81,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
     (tmp_path / "own_models.py").write_text(OWN)
+    (tmp_path / "own_broken.py").write_text("{}['here']")
     yield tmp_path
     sys.modules.pop("own_models", None)
 
@@ -113,11 +130,32 @@ def test_what_differs_from_the_defaults_is_named() -> None:
         ("own_models:NoClassifier", "has no predict_proba. Pass a classifier of scikit-learn"),
         ("sklearn", "model='sklearn' doesn't say which classifier."),
         ("own_models:", "unknown model 'own_models:'"),
+        ("own..models:X", "unknown model 'own..models:X'"),
+        ("own_models:Stops", "model='own_models:Stops' can't be made without arguments (not today)."),
+        ("own_broken:X", "own_broken can't be imported (KeyError: 'here'). Mend the module; python -c 'import own_b"),
     ],
 )
 def test_names_that_find_nothing_are_told(name: str, said: str, own: Path) -> None:
     with pytest.raises(CalibrantError, match=re.escape(said)):
         make_model(name, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "Unfit",
+            "the model Unfit can't be fitted (RuntimeError: diverged). Change its params, its code",
+        ),
+        ("Unnamed", "the model Unnamed can't be asked for probabilities (AttributeError: 'Unnamed' object has no attr"),
+        ("Narrow", "predict_proba of Narrow gives shape (256, 1) for 256 rows and 2 classes."),
+    ],
+)
+def test_faults_of_ones_own_code_are_no_faults_of_calibrant(name: str, said: str, own: Path) -> None:
+    cancer().to_csv("rows.csv", index=False)
+    done = call("train", "--table", "rows.csv", "--label", "y", "--time", "t", "--model", f"own_models:{name}")
+    assert done.exit_code == 2
+    assert said in done.stderr.splitlines()[-1]
 
 
 def test_a_module_of_the_working_directory_is_trained_by_the_command_and_again_by_its_settings(own: Path) -> None:

@@ -28,7 +28,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.given_predictions import find_scores, stack_given
 from calibrant.training.run_folder import Run, list_runs, load_run
 from calibrant.training.sources import open_source
-from calibrant.training.training_run import run_predictions
+from calibrant.training.training_run import run_predictions, run_stack, run_training
 
 LABELS = [f"digit {k}" for k in range(10)]
 SCORE = {name: tuple(f"raw_{name}_{label}" for label in LABELS) for name in ("bayes", "logistic")}
@@ -269,6 +269,9 @@ def test_values_that_are_no_probabilities_are_refused(
         (("--predictions", "x.csv", "--folds", "3", "--score", "p"), "--folds is for models that are trained"),
         (("--predictions", "none.csv"), "there is no file none.csv"),
         (("--predictions", "x.csv", "--score", "p", "--label", "y"), "needs the names of two of its columns: label"),
+        (("--predictions", "x.csv"), "needs the names of two of its columns: label, and time"),
+        (("--predictions", "x.csv", "--config", "time.toml"), "needs the names of two of its columns: label, and time"),
+        (("--config", "score.toml", "--members", "m"), "score={'m': ('p',)} is of a table, and none is named."),
     ],
 )
 def test_what_the_command_cannot_do_is_one_line(
@@ -276,6 +279,17 @@ def test_what_the_command_cannot_do_is_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("x.csv").write_text("y,t,p\n0,1,0.5\n1,2,0.5\n")
+    Path("time.toml").write_text('time = "t"\n')
+    Path("score.toml").write_text('score = {m = ["p"]}\n')
     done = call(*words)
     assert done.exit_code == 2
     assert said in done.stderr.splitlines()[-1]
+
+
+def test_no_model_is_trained_on_predictions(table: pd.DataFrame, tmp_path: Path) -> None:
+    said = re.escape("score names predictions that exist, of 'bayes', 'logistic', and here models are trained.")
+    with pytest.raises(CalibrantError, match=said):
+        run_training(CONFIG, table=table, root=tmp_path)
+    with pytest.raises(CalibrantError, match=said):
+        run_stack(CONFIG, ["logistic"], table=table, root=tmp_path)
+    assert list_runs(tmp_path) == ([], 0)

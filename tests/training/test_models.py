@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from calibrant.errors import CalibrantError, DocumentError
+from calibrant.errors import CalibrantError, DocumentError, InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.training.models import MODELS, check_trees, make_model, read_model
 
@@ -146,6 +146,23 @@ def test_what_is_no_model_is_refused() -> None:
         make_model("logistic", 3, n_threads=0)
     with pytest.raises(CalibrantError, match="this xgboost model is not fitted"):
         make_model("xgboost", 3).predict_proba(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "said"),
+    [
+        ("xgboost", {"max_depth": "deep"}, "the model xgboost can't be fitted (XGBoostError: Invalid Parameter"),
+        ("lightgbm", {"num_leaves": "many"}, "the model lightgbm can't be fitted (LightGBMError: Parameter num_leaves"),
+        ("catboost", {"depth": 99}, "the model catboost can't be fitted (CatBoostError:"),
+        ("logistic", {"C": -1}, "the model logistic can't be fitted (InvalidParameterError: The 'C' parameter"),
+        ("logistic", {"c": 1}, "unknown param of LogisticRegression: 'c'."),
+        ("hist_gradient_boosting", {"max_itr": 9}, "'max_itr'. Did you mean 'max_iter'?"),
+        ("sklearn.tree:DecisionTreeClassifier", {"depth": 9}, "unknown param of DecisionTreeClassifier: 'depth'. Did"),
+    ],
+)
+def test_params_that_a_library_refuses_are_told(name: str, params: dict[str, Any], said: str, rows: Rows) -> None:
+    with pytest.raises(InvalidInputError, match=re.escape(said)):
+        make_model(name, 3, params=params).fit(*rows[:2])
 
 
 def test_outputs_that_are_no_probabilities_are_refused(rows: Rows) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -99,9 +100,8 @@ def command(
     if predictions is not None or settings.get("score"):
         if predictions is not None and ctx.get_parameter_source("table") is ParameterSource.COMMANDLINE:
             raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
-        chosen = with_scores(settings, predictions, score, split_list(members or ""))
-        config = TrainConfig(**_without_models(ctx, chosen))
-        run = run_predictions(config, root=root, echo=True)
+        chosen = with_scores(_without_models(ctx, settings), predictions, score, split_list(members or ""))
+        run = run_predictions(chosen, root=root, echo=True)
         echo(closing_text(run))
         ctx.exit(0 if no_gate else gates_code(run))
     if score or members:
@@ -119,17 +119,21 @@ def command(
 
 def with_scores(
     settings: dict[str, Any], file: str | None, score: Sequence[str], members: Sequence[str]
-) -> dict[str, Any]:
+) -> TrainConfig:
     """Return settings that name the file of predictions, and the columns of each model in it."""
     from calibrant.tables import open_rows
     from calibrant.training import find_scores
 
-    found = settings | ({} if file is None else {"table": file})
-    if file is not None or score or members:
-        source = open_rows(found["table"])
-        columns = [split_names([text], source.names) for text in score]
-        found["score"] = find_scores(source, found["label"], score=columns, members=members)
-    return found
+    if file is None:
+        config = TrainConfig(**settings)
+        source = open_rows(config.table)
+    else:  # a file that isn't there is told before settings that are missing
+        source = open_rows(file)
+        config = TrainConfig(**(settings | {"table": file, "score": {}}))
+    if file is None and not score and not members:
+        return config
+    columns = [split_names([text], source.names) for text in score]
+    return replace(config, score=find_scores(source, config.label, score=columns, members=members))
 
 
 def _without_models(ctx: click.Context, settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from calibrant.errors import InvalidInputError, did_you_mean
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_NAME = re.compile(r"{0}(\.{0})*:{0}(\.{0})*".format(r"[A-Za-z_]\w*"))
 #: Parameters that a run sets itself.
 _SET_BY_RUN = ("random_state",)
 
@@ -42,11 +42,11 @@ def import_estimator(name: str) -> Any:
     if isinstance(found, type) or (callable(found) and not hasattr(found, "predict_proba")):
         try:
             found = found()
-        except TypeError as error:
+        except Exception as error:  # whatever the caller's code raises
             raise InvalidInputError(
                 f"model={name!r} can't be made without arguments ({error}). Give them defaults, or name a function "
                 "without arguments that returns the classifier; params set what differs."
-            ) from None
+            ) from error
     return found
 
 
@@ -81,7 +81,7 @@ def import_trusted(names: Sequence[str]) -> None:
 
 def _import(module_name: str, who: str) -> Any:
     try:
-        return resolve_name(f"{module_name}:")
+        return _resolve(module_name, who)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise InvalidInputError(
@@ -91,11 +91,24 @@ def _import(module_name: str, who: str) -> Any:
     if here not in sys.path:
         sys.path.append(here)
     try:
-        return resolve_name(f"{module_name}:")
+        return _resolve(module_name, who)
     except ModuleNotFoundError as error:
         raise InvalidInputError(
             f"{who}: {error}. Name an installed module, or one in the working directory, as in mymodels:MyModel."
         ) from None
+
+
+def _resolve(module_name: str, who: str) -> Any:
+    """Import a module; of one that ends in an error, say so: the error is that of the module's code."""
+    try:
+        return resolve_name(f"{module_name}:")
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        raise InvalidInputError(
+            f"{who}: {module_name} can't be imported ({type(error).__name__}: {error}). Mend the module; "
+            f"python -c 'import {module_name}' shows where."
+        ) from error
 
 
 def _is_same(value: Any, usual: Any) -> bool:

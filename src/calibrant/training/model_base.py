@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
-from calibrant.errors import InvalidInputError, not_fitted
+from calibrant.errors import CalibrantError, InvalidInputError, not_fitted
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_probabilities, check_integer
 
@@ -41,6 +42,11 @@ class Model(ABC):
         self.params = params
 
     @property
+    def called(self) -> str:
+        """What messages call the model."""
+        return self.name
+
+    @property
     def takes_missing(self) -> bool:
         """Whether features may be NaN."""
         return True
@@ -58,7 +64,8 @@ class Model(ABC):
         Weights are divided by their mean: settings of libraries, such as the least weight of a leaf, count rows.
         """
         weight = None if sample_weight is None else sample_weight / sample_weight.mean()
-        self.model_, self.n_rounds_ = self._train(X, codes, weight, stop)
+        with refused_by(self.called, "fitted"):
+            self.model_, self.n_rounds_ = self._train(X, codes, weight, stop)
         return self
 
     def predict_proba(self, X: FloatArray) -> FloatArray:
@@ -103,3 +110,17 @@ class Model(ABC):
 
     @abstractmethod
     def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel: ...
+
+
+@contextmanager
+def refused_by(called: str, what: str) -> Iterator[None]:
+    """Say of whatever a library, or a class of the caller's, raises that the model can't be used so, and why."""
+    try:
+        yield
+    except (CalibrantError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise InvalidInputError(
+            f"the model {called} can't be {what} ({type(error).__name__}: {error!s:.300}). Change its params, its "
+            "code, or the model."
+        ) from error

@@ -10,12 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import DocumentError, InvalidInputError, unknown_name
+from calibrant.errors import DocumentError, InvalidInputError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.training.estimators import import_estimator, import_trusted, is_estimator_name
 from calibrant.training.given_model import GivenModel
-from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
+from calibrant.training.model_base import (
+    FIXED_ROUNDS,
+    MOST_ROUNDS,
+    PATIENCE,
+    EvalSet,
+    Model as Model,
+    TrainedModel,
+    refused_by,
+)
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -193,6 +201,11 @@ class SklearnModel(Model):
         self.estimator = estimator
 
     @property
+    def called(self) -> str:
+        """What messages call the model: the name of the class of a classifier that was given."""
+        return self.name if self.estimator is None else type(self.estimator).__name__
+
+    @property
     def takes_missing(self) -> bool:
         """Whether features may be NaN, as the classifier says; of a pipeline, up to the step that fills them in."""
         model = self.model_ if hasattr(self, "model_") else self._unfitted(can_stop=False)
@@ -237,12 +250,18 @@ class SklearnModel(Model):
         from threadpoolctl import threadpool_limits
 
         out = np.zeros((len(X), self.n_classes))  # a class without training rows gets 0
-        with threadpool_limits(limits=self.n_threads):
+        with threadpool_limits(limits=self.n_threads), refused_by(self.called, "asked for probabilities"):
+            classes = self.model_.classes_
             for start in range(0, len(X), _ROWS_AT_ONCE):
                 rows = X[start : start + _ROWS_AT_ONCE]
                 filled = np.concatenate((rows, np.repeat(rows[-1:], _ROWS_AT_ONCE - len(rows), axis=0)))
                 found = np.asarray(self.model_.predict_proba(filled), dtype=np.float64)
-                out[start : start + len(rows), self.model_.classes_] = found[: len(rows)]
+                if found.shape != (_ROWS_AT_ONCE, len(classes)):
+                    raise ShapeError(
+                        f"predict_proba of {self.called} gives shape {found.shape} for {_ROWS_AT_ONCE} rows and "
+                        f"{len(classes)} classes. Return a row for each row, and a column for each of its classes_."
+                    )
+                out[start : start + len(rows), classes] = found[: len(rows)]
         return out
 
     def _write(self, path: Path) -> None:
@@ -282,7 +301,7 @@ class SklearnModel(Model):
         model = clone(self.estimator)
         if "random_state" in model.get_params():
             model.set_params(random_state=self.seed)
-        return model.set_params(**self.params) if self.params else model
+        return _with_params(model, self.params)
 
 
 class HistGradientBoostingModel(SklearnModel):
@@ -305,9 +324,8 @@ class HistGradientBoostingModel(SklearnModel):
             "early_stopping": can_stop,
             "n_iter_no_change": PATIENCE,
             "random_state": self.seed,
-            **self.params,
         }
-        return HistGradientBoostingClassifier(**params)
+        return _with_params(HistGradientBoostingClassifier(**params), self.params)
 
 
 class LogisticModel(SklearnModel):
@@ -325,8 +343,17 @@ class LogisticModel(SklearnModel):
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        params = {"C": 0.1, "max_iter": 1000, **self.params}
-        return make_pipeline(StandardScaler(), LogisticRegression(**params))
+        regression = _with_params(LogisticRegression(C=0.1, max_iter=1000), self.params)
+        return make_pipeline(StandardScaler(), regression)
+
+
+def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
+    """Set parameters of a classifier, or say which it doesn't have."""
+    known = estimator.get_params()
+    for name in params:
+        if name not in known:
+            raise unknown_name(f"param of {type(estimator).__name__}:", name, known)
+    return estimator.set_params(**params)
 
 
 def _allows_nan(step: Any) -> bool:
@@ -421,11 +448,6 @@ def check_features(model: Model, X: FloatArray, names: Sequence[str], time: npt.
         takers = [name for name in MODELS if name != LogisticModel.name]
         raise InvalidInputError(
             f"feature {names[j]!r} is missing in {missing[:, j].sum():,} of {len(X):,} rows, first in that of "
-            f"{time[missing[:, j].argmax()]}, and {called(model)} takes no missing values. Fill them in, drop these "
+            f"{time[missing[:, j].argmax()]}, and {model.called} takes no missing values. Fill them in, drop these "
             f"rows, or use one of: {quoted(takers)}."
         )
-
-
-def called(model: Model) -> str:
-    """Return what messages call a model: its name, or that of a classifier's class."""
-    return model.name if model.name in MODELS else type(getattr(model, "estimator", model)).__name__

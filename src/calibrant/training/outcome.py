@@ -106,17 +106,17 @@ def outcome_of_windows(config: TrainConfig, found: WalkForward) -> Outcome:
         },
         sections={
             "validation": {"calibrated_by": "five blocks in time, before the first window", **on_earlier},
-            "model": {"name": config.model, "rounds": found.deployed.model.n_rounds_, "seed": config.seed},
+            "model": {"name": short_name(config.model), "rounds": found.deployed.model.n_rounds_, "seed": config.seed},
             "walk_forward": walk_forward_figures(config, found),
         },
         tables=(
             earlier.table(forecasts.columns()),
             test.table(test_forecasts.columns(), window=found.number),
         ),
-        title=f"{config.model}, walk-forward over {count(len(found.windows), 'window')}",
+        title=f"{short_name(config.model)}, walk-forward over {count(len(found.windows), 'window')}",
         overhead=overhead(found.cpu_s),
         cpu_s=found.cpu_s,
-        metadata={"model": config.model},
+        metadata={"model": short_name(config.model)},
         closing={"forecast": "each window by the model and calibrator of the rows before it"},
     )
 

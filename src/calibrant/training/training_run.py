@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.persistence import write_whole
+from calibrant.phrases import quoted
 from calibrant.training import run_folder
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
@@ -25,7 +26,7 @@ from calibrant.training.dataset import Dataset, Holdout, hold_out
 from calibrant.training.estimators import setting_of, short_name
 from calibrant.training.feature_leaks import feature_warnings
 from calibrant.training.given_predictions import N_FOLDS, stack_given
-from calibrant.training.models import SklearnModel, called, check_features, make_model
+from calibrant.training.models import SklearnModel, check_features, make_model
 from calibrant.training.money import Money
 from calibrant.training.money_page import draw_money
 from calibrant.training.out_of_fold import Variant
@@ -50,7 +51,6 @@ from calibrant.training.walk_forward_pictures import draw_walk_forward
 _LOG = logging.getLogger(LOGGER)
 #: Different times of a table, at least: the validation part alone is cut into five blocks in time.
 _FEWEST_TIMES = 25
-
 
 _Path: TypeAlias = str | os.PathLike[str]
 #: Trains on these rows.
@@ -92,6 +92,7 @@ def run_training(
     CalibrantError
         If the rows or settings can't be used.
     """
+    _check_trains(config)
     if model is not None and config.model == SklearnModel.name:
         config = _with_class(config, model)
 
@@ -139,6 +140,7 @@ def run_stack(
         If the rows or settings can't be used.
     """
     _check_one_part(config)
+    _check_trains(config)
 
     def train(data: Dataset) -> Outcome:
         for model in models:
@@ -191,6 +193,15 @@ def run_predictions(
     return _run(config, "oof", of, train, table, root, echo)
 
 
+def _check_trains(config: TrainConfig) -> None:
+    """Refuse predictions that exist where a model is trained: their columns are no features."""
+    if config.score:
+        raise InvalidInputError(
+            f"score names predictions that exist, of {quoted(list(config.score))}, and here models are trained. "
+            "Calibrate them by calibrant oof --predictions, or leave score out."
+        )
+
+
 def _check_one_part(config: TrainConfig) -> None:
     """Refuse windows for several models, and for predictions that exist."""
     if config.walk_forward:
@@ -206,10 +217,10 @@ def _check_model(config: TrainConfig, model: Any, data: Dataset) -> None:
     check_features(made, data.X, data.names, data.time)
     if config.class_weight == "balanced" and not made.takes_weight:
         raise InvalidInputError(
-            f"class_weight='balanced', and fit of {called(made)} takes no sample_weight. Leave class_weight out."
+            f"class_weight='balanced', and fit of {made.called} takes no sample_weight. Leave class_weight out."
         )
     if config.uniqueness and not made.takes_weight and bool((data.weight != data.weight[0]).any()):
-        _LOG.warning("Weights: fit of %s takes no sample_weight, so all rows count alike", called(made))
+        _LOG.warning("Weights: fit of %s takes no sample_weight, so all rows count alike", made.called)
 
 
 def _with_class(config: TrainConfig, model: Any) -> TrainConfig:
@@ -256,11 +267,12 @@ def _run(config: TrainConfig, name: str, of: str, train: _Train, rows: Any, root
 
 def run_dataset(config: TrainConfig, rows: Any = None) -> Dataset:
     """Return the rows with labels that the settings ask for: of their own source, or of bars, a table or a source."""
-    data = open_source(config, rows).dataset(config)
+    source = open_source(config, rows)
+    data = source.dataset(config)
     n_times = len(set(data.time.tolist()))
     if config.table and n_times < _FEWEST_TIMES:
         raise InvalidInputError(
-            f"column {config.time!r} of {config.table} holds {n_times:,} different times in {data.n_rows:,} rows, and "
+            f"column {config.time!r} of {source.source} holds {n_times:,} different times in {data.n_rows:,} rows, and "
             f"a run cuts rows in time. Pass when each row was predicted: at least {_FEWEST_TIMES} different times."
         )
     shares = ", ".join(f"{label}: {rate:.3f}" for label, rate in zip(data.classes, data.class_rates(), strict=True))
