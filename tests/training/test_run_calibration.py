@@ -131,3 +131,17 @@ def test_what_leaves_probabilities_alone_saves_and_loads(n_classes: int, suffix:
     cb.save(made, tmp_path / f"left.{suffix}")
     again = cb.load(tmp_path / f"left.{suffix}").predict_proba(prob)
     assert again.tobytes() == made.predict_proba(prob).tobytes()
+
+
+def test_an_infinite_log_loss_is_said_and_has_no_standard_error() -> None:
+    prob, data = rows(1.0, n_classes=2)
+    unsure = calibrate_rows(new_calibrator(cb.IsotonicCalibrator()), data.rows(prob), when="if_better")
+    assert (unsure.is_used, unsure.change, unsure.change_error) == (False, np.inf, None)
+    assert unsure.describe().startswith("calibrator left out: with it the log loss is infinite on blocks")
+    prob[0] = np.eye(2)[1 - data.y[0]]
+    ruled_out = calibrated(prob, data, "if_better", "isotonic")
+    assert (ruled_out.is_used, ruled_out.change, ruled_out.change_error) == (True, -np.inf, None)
+    assert ruled_out.describe().startswith("calibrator used: without it the log loss is infinite on blocks")
+    surer, data = rows(0.4)
+    surer[0] = np.eye(3)[(data.y[0] + 1) % 3]
+    assert calibrated(surer, data, "if_better").is_used

@@ -45,7 +45,7 @@ class Calibration:
     calibrator: AnyCalibrator
     is_used: bool
     #: By how much the fitted one changes the mean log loss of folds in time that it was not fitted to; None where it is
-    #: used whatever that would be. And its standard error, by labels that are independent.
+    #: used whatever that would be. And its standard error, by labels that are independent; None of an infinite one.
     change: float | None
     change_error: float | None
     #: The temperature that was fitted, whether used or not; None for other calibrators.
@@ -67,6 +67,9 @@ class Calibration:
         if self.change is None:
             return f"calibrator used{found}"
         what = "used" if self.is_used else "left out"
+        if self.change_error is None:
+            which = "without" if self.change < 0.0 else "with"
+            return f"calibrator {what}{found}: {which} it the log loss is infinite on blocks that it was not fitted to"
         way = "falls" if self.change < 0.0 else "rises"
         return (
             f"calibrator {what}{found}: on blocks in time that it was not fitted to, the log loss {way} by "
@@ -127,17 +130,18 @@ def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Cali
         return Calibration(fitted, True, None, None, temperature)
     unseen = rows.with_scores(out_of_fold(calibrator, rows, rows.folds(_N_FOLDS)))
     change, error = _change(row_log_loss(rows), row_log_loss(unseen), rows)
-    is_used = change < (-error if temperature is not None and temperature < 1.0 else 0.0)
+    is_surer = temperature is not None and temperature < 1.0
+    is_used = change < (-error if error is not None and is_surer else 0.0)
     return Calibration(fitted if is_used else temperature_of_one(rows), is_used, change, error, temperature)
 
 
-def _change(before: FloatArray, after: FloatArray, rows: Rows) -> tuple[float, float]:
+def _change(before: FloatArray, after: FloatArray, rows: Rows) -> tuple[float, float | None]:
     """Return by how much the mean loss changes, with its standard error; of an infinite one there is none."""
     if not np.isfinite(before).all():
-        return float("-inf"), 0.0
+        return float("-inf"), None
     change = after - before
     if not np.isfinite(change).all():
-        return float("inf"), 0.0
+        return float("inf"), None
     return float(change.mean()), error_over_units(change, np.ones(change.size), units_of(rows, change)).error.error
 
 
