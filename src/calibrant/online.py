@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from calibrant.dependence import TimeArray, as_label_times, label_uniqueness
+from calibrant.dependence import TimeArray, as_label_times, label_uniqueness_in_time
 from calibrant.document_field import DocumentField, within
 from calibrant.errors import DocumentError, InvalidInputError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, expit, logit
@@ -162,7 +162,7 @@ class OnlinePlattCalibrator:
         rows = self._rows(scores, y)
         start, end = as_label_times(time, label_end)
         check_same_length(rows.n_rows, start.size, "scores", "time")
-        weight = _uniqueness(start, end) if sample_weight is None else _weights(sample_weight, rows.n_rows)
+        weight = label_uniqueness_in_time(start, end) if sample_weight is None else _weights(sample_weight, rows.n_rows)
         z, positive = self._logits(rows.scores), rows.positive
         known = np.argsort(end, kind="stable")
         out = np.empty(rows.n_rows)
@@ -292,12 +292,6 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
         problem = f"{weight[int(above.argmax())]:g} is above 1"
         raise InvalidInputError(at_first(above, "sample_weight", problem, "Pass weights in [0, 1]."))
     return weight
-
-
-def _uniqueness(start: TimeArray, end: TimeArray) -> FloatArray:
-    moments, places = np.unique(np.concatenate((start, end)), return_inverse=True)
-    first, last = np.split(places.reshape(-1).astype(np.int64), 2)
-    return label_uniqueness(first, last, moments.size)
 
 
 def _by_moment(start: TimeArray) -> list[tuple[Any, Any]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from calibrant.dependence import Dependence
@@ -55,6 +58,26 @@ def test_meta_learner_of_two_classes_present_gives_the_third_nothing() -> None:
     theirs = LogisticRegression(C=0.1, max_iter=1000).fit(x, y[kept])
     np.testing.assert_allclose(got.predict_proba(parts)[:, [0, 2]], theirs.predict_proba(x), atol=1e-12)
     assert (got.predict_proba(parts)[:, 1] == 0.0).all()
+
+
+def test_a_regression_that_does_not_converge_by_newton_s_steps_either_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No error comes of it: what was found is used, and scikit-learn's warning says so."""
+    y, members = models(300, 3)
+    solvers = []
+    fit = LogisticRegression.fit
+
+    def unfinished(self: LogisticRegression, *args: object, **more: object) -> LogisticRegression:
+        solvers.append(self.solver)
+        fit(self, *args, **more)
+        warnings.warn("not converged", ConvergenceWarning, stacklevel=2)
+        return self
+
+    wanted = fit_meta_learner(list(members.values()), y)
+    monkeypatch.setattr(LogisticRegression, "fit", unfinished)
+    with pytest.warns(ConvergenceWarning, match="not converged"):
+        got = fit_meta_learner(list(members.values()), y)
+    assert solvers == ["lbfgs", "newton-cholesky"]
+    np.testing.assert_allclose(got.coef, wanted.coef, atol=1e-3)
 
 
 def test_columns_are_matched_to_classes_by_name() -> None:

@@ -14,6 +14,7 @@ from calibrant.dependence.overlap import (
     effective_rows as effective_rows,
     label_blocks as label_blocks,
     label_uniqueness as label_uniqueness,
+    label_uniqueness_in_time as label_uniqueness_in_time,
     overlapping as overlapping,
     serial_blocks as serial_blocks,
 )

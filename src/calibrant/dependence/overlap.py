@@ -148,6 +148,13 @@ def label_uniqueness(first: IntArray, last: IntArray, n_moments: int) -> FloatAr
     return out
 
 
+def label_uniqueness_in_time(time: TimeArray, label_end: TimeArray) -> FloatArray:
+    """Return the average uniqueness of labels open from `time` to `label_end`, over the moments of all of them."""
+    moments, places = np.unique(np.concatenate((time, label_end)), return_inverse=True)
+    first, last = np.split(places.reshape(-1).astype(np.int64), 2)
+    return label_uniqueness(first, last, moments.size)
+
+
 def block_draws(table: FloatArray, block: int, n_draws: int, rng: np.random.Generator) -> FloatArray:
     """Return the column means of `n_draws` circular block-bootstrap samples of checked rows, shape (n_draws, m)."""
     n, m = table.shape

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import TimeArray, as_label_times, as_times, label_uniqueness
+from calibrant.dependence import TimeArray, as_label_times, as_times, label_uniqueness_in_time
 from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidLabelError, InvalidTypeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import count, listed, quoted
@@ -224,7 +224,7 @@ class TableSource:
             )
         time, end = self._spans()
         symbol = self._symbols(n)
-        order = np.lexsort((np.unique(symbol.astype(str), return_inverse=True)[1], time))
+        order = _sorted_rows(time, symbol)
         gained = self._column(of.price_return) if of.price_return else None
         returns = None if gained is None else as_scores(gained, name=self._where(of.price_return)).values[order]
         weight = _uniqueness(time, end, symbol)
@@ -249,7 +249,7 @@ class TableSource:
         self._columns(list(dict.fromkeys([self.config.time, *filter(None, [self.config.symbol]), *own])))
         X, time = self._numbers(own), self._times()
         symbol = self._symbols(time.size)
-        order = np.lexsort((np.unique(symbol.astype(str), return_inverse=True)[1], time))
+        order = _sorted_rows(time, symbol)
         return FeatureRows(X[order], own, time[order], symbol[order], 0)
 
     def provenance(self) -> dict[str, Any]:
@@ -348,13 +348,15 @@ def _in_microseconds(times: TimeArray) -> TimeArray:
     return exact
 
 
+def _sorted_rows(time: TimeArray, symbol: npt.NDArray[Any]) -> IntArray:
+    """Return the numbers of the rows in the order of time, and at a time in that of symbols."""
+    return np.lexsort((np.unique(symbol.astype(str), return_inverse=True)[1], time))
+
+
 def _uniqueness(time: TimeArray, end: TimeArray, symbol: npt.NDArray[Any]) -> FloatArray:
     """Return the uniqueness of each label among those of its symbol, over the moments of these."""
     out = np.ones(time.size)
     _, codes, counts = np.unique(symbol.astype(str), return_inverse=True, return_counts=True)
     for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1]):
-        moments: IntArray
-        moments, places = np.unique(np.concatenate((time[rows], end[rows])), return_inverse=True)
-        first, last = np.split(places.reshape(-1).astype(np.int64), 2)
-        out[rows] = label_uniqueness(first, last, moments.size)
+        out[rows] = label_uniqueness_in_time(time[rows], end[rows])
     return out

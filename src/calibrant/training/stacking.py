@@ -162,14 +162,13 @@ def fit_meta_learner(
         raise InvalidInputError("y holds one class only among rows with weight. Pass rows of at least two classes.")
     x = _log_ratios(parts, clip)
     fitted = LogisticRegression(C=C, max_iter=1000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        try:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ConvergenceWarning)
             fitted.fit(x, codes, sample_weight=weight)
-        except (
-            ConvergenceWarning
-        ):  # of log-probabilities in hundreds, as naive Bayes has them: Newton's steps know scale
-            fitted.set_params(solver="newton-cholesky").fit(x, codes, sample_weight=weight)
+    except ConvergenceWarning:
+        # of log-probabilities in hundreds, as naive Bayes has them: Newton's steps know scale
+        fitted.set_params(solver="newton-cholesky").fit(x, codes, sample_weight=weight)
     coef, intercept = np.zeros((x.shape[1], n_classes)), np.full(n_classes, -np.inf)
     if present.size == 2:  # scikit-learn then fits the logit of the second class
         coef[:, present[1]], intercept[present] = fitted.coef_[0], (0.0, fitted.intercept_[0])
