@@ -155,6 +155,13 @@ def test_what_is_no_model_is_refused() -> None:
         ("lightgbm", {"num_leaves": "many"}, "the model lightgbm can't be fitted (LightGBMError: Parameter num_leaves"),
         ("catboost", {"depth": 99}, "the model catboost can't be fitted (CatBoostError:"),
         ("logistic", {"C": -1}, "the model logistic can't be fitted (InvalidParameterError: The 'C' parameter"),
+        (
+            "xgboost",
+            {"num_class": 6},
+            "the model xgboost gives probabilities of shape (200, 3) for 100 rows",
+        ),
+        ("xgboost", {"num_class": 5}, "the model xgboost can't be asked for probabilities (ValueError: cannot reshape"),
+        ("logistic", {"n_classes": 3, "self": 1}, "unknown param of LogisticRegression: 'n_classes'."),
         ("logistic", {"c": 1}, "unknown param of LogisticRegression: 'c'."),
         ("hist_gradient_boosting", {"max_itr": 9}, "'max_itr'. Did you mean 'max_iter'?"),
         ("sklearn.tree:DecisionTreeClassifier", {"depth": 9}, "unknown param of DecisionTreeClassifier: 'depth'. Did"),
@@ -162,7 +169,7 @@ def test_what_is_no_model_is_refused() -> None:
 )
 def test_params_that_a_library_refuses_are_told(name: str, params: dict[str, Any], said: str, rows: Rows) -> None:
     with pytest.raises(InvalidInputError, match=re.escape(said)):
-        make_model(name, 3, params=params).fit(*rows[:2])
+        make_model(name, 3, params=params).fit(*rows).predict_proba(rows[0][:100])
 
 
 def test_outputs_that_are_no_probabilities_are_refused(rows: Rows) -> None:

@@ -10,6 +10,7 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -339,3 +340,15 @@ def test_a_run_on_a_table_that_is_killed_leaves_nothing_that_loads(n_events: int
     assert list_runs(tmp_path)[0] == []
     run = run_training(TrainConfig(model="logistic", **NAMED), table=cancer(), root=tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == [run.run_id], "the next run clears up"
+
+
+def test_bars_and_a_table_are_never_both_taken(
+    market: pd.DataFrame, make_bars: Callable[..., Bars], tmp_path: Path
+) -> None:
+    bars = make_bars(300)
+    of_table = TrainConfig(table="rows", label="y", time="t")
+    with pytest.raises(CalibrantError, match="table='rows' is named, and bars are given: "):
+        run_training(of_table, bars=bars, root=tmp_path)
+    for run in (run_training, partial(run_stack, models=["logistic"])):
+        with pytest.raises(CalibrantError, match="bars and table are both given, and a run is of one of them"):
+            run(of_table, bars=bars, table=market, root=tmp_path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
 
-from calibrant.errors import CalibrantError, InvalidInputError, not_fitted
+from calibrant.errors import CalibrantError, InvalidInputError, ShapeError, not_fitted
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.validation import as_probabilities, check_integer
 
@@ -35,7 +35,7 @@ class Model(ABC):
     model_: Any
     n_rounds_: int
 
-    def __init__(self, n_classes: int, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
+    def __init__(self, n_classes: int, /, *, seed: int = 0, n_threads: int = 1, **params: Any) -> None:
         self.n_classes = check_integer("n_classes", n_classes, minimum=2)
         self.seed = check_integer("seed", seed, minimum=0)
         self.n_threads = check_integer("n_threads", n_threads, minimum=1)
@@ -72,7 +72,14 @@ class Model(ABC):
         """Return the probability of each class, shape (n, K), or refuse an output that is no probabilities."""
         if not hasattr(self, "model_"):
             raise not_fitted(f"this {self.name} model is not fitted. Call fit(X, codes) first.")
-        return as_probabilities(self._predict(X), name=f"the output of the {self.name} model").values
+        with refused_by(self.called, "asked for probabilities"):
+            found = self._predict(X)
+        if found.shape != (len(X), self.n_classes):
+            raise ShapeError(
+                f"the model {self.called} gives probabilities of shape {found.shape} for {len(X):,} rows of "
+                f"{self.n_classes} classes. Leave out params that change what it predicts."
+            )
+        return as_probabilities(found, name=f"the output of the {self.name} model").values
 
     def save(self, folder: Path) -> None:
         """Write the fitted model into a folder, in its library's own format."""

@@ -15,15 +15,7 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.training.estimators import import_estimator, import_trusted, is_estimator_name
 from calibrant.training.given_model import GivenModel
-from calibrant.training.model_base import (
-    FIXED_ROUNDS,
-    MOST_ROUNDS,
-    PATIENCE,
-    EvalSet,
-    Model as Model,
-    TrainedModel,
-    refused_by,
-)
+from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -195,7 +187,7 @@ class SklearnModel(Model):
         return import_module("sklearn.ensemble")
 
     def __init__(
-        self, n_classes: int, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
+        self, n_classes: int, /, *, estimator: Any = None, seed: int = 0, n_threads: int = 1, **params: Any
     ) -> None:
         super().__init__(n_classes, seed=seed, n_threads=n_threads, **params)
         self.estimator = estimator
@@ -250,7 +242,7 @@ class SklearnModel(Model):
         from threadpoolctl import threadpool_limits
 
         out = np.zeros((len(X), self.n_classes))  # a class without training rows gets 0
-        with threadpool_limits(limits=self.n_threads), refused_by(self.called, "asked for probabilities"):
+        with threadpool_limits(limits=self.n_threads):
             classes = self.model_.classes_
             for start in range(0, len(X), _ROWS_AT_ONCE):
                 rows = X[start : start + _ROWS_AT_ONCE]

@@ -122,6 +122,11 @@ class BarSource:
 
     def dataset(self, config: TrainConfig) -> Dataset:
         """Return the bars that have features and a finished label."""
+        if config.table:
+            raise InvalidInputError(
+                f"table={config.table!r} is named, and bars are given: {self.source}. Pass a table, or leave out the "
+                "settings of one."
+            )
         self._log()
         distances = {"profit": config.profit, "stop": config.stop, "band": config.band}
         labels = label_bars(self.bars, kind=config.label, horizon=config.horizon, **distances)  # type: ignore[arg-type]

@@ -103,7 +103,7 @@ def run_training(
         parts = run_parts(config, data)
         return outcome_of_one(config, data, parts, train_model(config, data, parts, model=model))
 
-    return _run(config, short_name(config.model), "", train, table if bars is None else bars, root, echo)
+    return _run(config, short_name(config.model), "", train, _one_of(bars, table), root, echo)
 
 
 def run_stack(
@@ -150,7 +150,7 @@ def run_stack(
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
     of = f": {', '.join(map(short_name, models))}, variant {variant}"
-    return _run(config, "oof", of, train, table if bars is None else bars, root, echo)
+    return _run(config, "oof", of, train, _one_of(bars, table), root, echo)
 
 
 def run_predictions(
@@ -209,6 +209,13 @@ def _check_one_part(config: TrainConfig) -> None:
             f"walk_forward={config.walk_forward!r} is for one model that is trained: out-of-fold predictions have one "
             'test part. Pass walk_forward="", or call calibrant train for each model.'
         )
+
+
+def _one_of(bars: Bars | None, table: Any) -> Any:
+    """Return the rows that are given, of one kind, or None."""
+    if bars is not None and table is not None:
+        raise InvalidInputError("bars and table are both given, and a run is of one of them. Leave one out.")
+    return table if bars is None else bars
 
 
 def _check_model(config: TrainConfig, model: Any, data: Dataset) -> None:
