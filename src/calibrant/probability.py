@@ -180,7 +180,7 @@ class ProbabilityCalibrator(MapFitted):
             smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
             method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
         self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows))
-        if method == "isotonic" and self.config.method != "auto":
+        if self.config.method == "isotonic":
             _warn_of_certainty(self.calibrator_.map_.apply(rows.scores))
         self._metrics, self._rows = None, rows
         return self

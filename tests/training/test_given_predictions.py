@@ -293,3 +293,20 @@ def test_no_model_is_trained_on_predictions(table: pd.DataFrame, tmp_path: Path)
     with pytest.raises(CalibrantError, match=said):
         run_stack(CONFIG, ["logistic"], table=table, root=tmp_path)
     assert list_runs(tmp_path) == ([], 0)
+
+
+def test_a_class_that_only_the_test_part_has_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Class frequencies then rule out what happens: their log loss is infinite, and no finite one is compared to it."""
+    monkeypatch.chdir(tmp_path)
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 400)
+    y = np.array([*"ab" * 180, *"abcc" * 10])
+    frame = pd.DataFrame({"y": y, "t": np.arange(400)}).assign(**{f"raw_{c}": p[:, k] for k, c in enumerate("abc")})
+    frame.to_parquet("rows.parquet")
+    done = call("--predictions", "rows.parquet", "--label", "y", "--time", "t", "--no-gate")
+    assert done.exit_code == 0, done.output
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("class frequencies ")]
+    assert line.split()[2] == "infinite"
+    (member,) = [line for line in done.stdout.splitlines() if line.startswith("raw, raw ")]
+    assert float(member.split()[2]) < 10.0
+    assert "[" not in member
+    assert CliRunner().invoke(main, ["runs", "show", "last"]).exit_code == 0

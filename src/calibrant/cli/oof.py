@@ -178,7 +178,8 @@ def stacking_table(stacking: dict[str, Any]) -> str:
                 "infinite" if method[name] is None else _value(method[name]),
                 "" if skill is None else f"{skill:+.4f}",
             ]
-        ends = ["", ""] if log_loss is None else [f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])]
+        is_infinite = log_loss is None or gap["value"] is None  # its own, or that of class frequencies
+        ends = ["", ""] if is_infinite else [f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])]
         rows.append([*row, _value(method["ece"]), *ends])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)

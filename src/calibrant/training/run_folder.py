@@ -78,7 +78,7 @@ class Run:
 
     @cached_property
     def found(self) -> dict[str, Any]:
-        """Versions, the hash of the bars, features and classes, as config.toml says them."""
+        """Versions, the hash of the rows, features and classes, as config.toml says them."""
         document = persistence.read_toml(self.path / "config.toml")
         found = document.get(FOUND)
         if not isinstance(found, dict):
@@ -113,7 +113,7 @@ class Run:
 
     @cached_property
     def bundle(self) -> Bundle:
-        """All that turns features or bars into the probabilities that the run is judged by, as one object."""
+        """All that turns features, bars or a table into the probabilities that the run is judged by, as one object."""
         self.check("config.toml")
         self.check("metrics.json")
         members, calibration = self.metrics.get("members", {}), self.metrics["calibration"]

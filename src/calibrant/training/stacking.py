@@ -239,7 +239,10 @@ def compare_stacks(
 
 
 def _gain(before: FloatArray, after: FloatArray) -> FloatArray:
-    """Return what each row adds to one minus a ratio of mean losses: their mean is this, their error that of it."""
+    """Return, for each row, what it adds to one minus the mean loss after over the mean loss before.
+
+    The mean of these is that share, and their standard error is its standard error to first order.
+    """
     of_before = before.mean()
     ratio = after.mean() / of_before
     found: FloatArray = 1.0 - ratio + (ratio * before - after) / of_before
