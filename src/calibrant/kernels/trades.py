@@ -1,7 +1,8 @@
 """Positions that share one capital: what each may take when it opens, and the capital after each has ended.
 
-One walk over the moments at which positions open or end. At each moment those that end are paid out, then those that
-open share what is free, in proportion to what they want: all of it at most, and no more than the limit leaves.
+One walk over the moments at which positions open or end, in two steps each. Those that end are paid out, then those
+that open share what is free, in proportion to what they want: all of it at most, and no more than the limit leaves.
+Those that end at once are paid out in the second step.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ def share_capital(
     n = len(start)
     opened = next_in = next_out = n_open = 0
     now, held = 1.0, 0.0
-    for moment in range(len(capital)):
-        while next_out < n and end[closing[next_out]] == moment and start[closing[next_out]] < moment:
+    for step in range(2 * len(capital)):
+        moment, has_opened = step // 2, step % 2 == 1
+        while next_out < n and end[closing[next_out]] == moment and (has_opened or start[closing[next_out]] < moment):
             row = closing[next_out]
             if taken[1, row] > 0.0:
                 now += taken[1, row] * gain[row]
@@ -45,6 +47,9 @@ def share_capital(
             next_out += 1
         if now <= 0.0:
             now = 0.0
+        if has_opened:
+            capital[moment] = now
+            continue
         if n_open == 0:
             held = 0.0  # without what rounding has left
         total, last = 0.0, next_in
@@ -64,14 +69,4 @@ def share_capital(
                 opened += 1
         next_in = last
         exposure[moment] = held / now if now > 0.0 else 0.0
-        while next_out < n and end[closing[next_out]] == moment:
-            row = closing[next_out]
-            if taken[1, row] > 0.0:
-                now += taken[1, row] * gain[row]
-                held -= taken[1, row]
-                n_open -= 1
-            next_out += 1
-        if now <= 0.0:
-            now = 0.0
-        capital[moment] = now
     return opened
