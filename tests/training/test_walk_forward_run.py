@@ -63,6 +63,8 @@ def test_what_is_deployed_is_the_last_refit_and_not_the_model_of_a_window(run: R
     assert said.tobytes() == walk.deployed.model.predict_proba(latest).tobytes()
     assert said.tobytes() != walk.windows[-1][1].model.predict_proba(latest).tobytes()
     last = run.metrics["walk_forward"]["deployed"]
+    assert last["is"] == "the last refit, to the latest rows"
+    assert last["fit"] + last["stop"] + last["validation"] < data.n_rows
     assert last["to"] == str(data.label_end.max())
     assert last["fit"] + last["stop"] + last["validation"] + last["purged"] == walk.windows[0][0].test[0]
 
@@ -154,6 +156,8 @@ def test_the_command_shows_windows_in_eighty_columns() -> None:
     ("words", "said"),
     [
         (("--walk-forward", "quarterly"), "is neither a number of windows nor one of 'month', 'quarter', 'year'"),
+        (("--walk-forward", "--3"), "--walk-forward '--3' is neither a number of windows nor one of"),
+        (("--walk-forward", "\N{SUPERSCRIPT TWO}"), "is neither a number of windows nor one of"),
         (("--walk-forward", "0"), "walk_forward=0 is too small"),
         (("--walk-forward", "-2"), "walk_forward=-2 is too small"),
         (("--walk-forward", "400"), "walk_forward=400 windows don't fit into"),

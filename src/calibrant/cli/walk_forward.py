@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import table
+from calibrant.cli.common import prose, table
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import bracketed, count, figure, quoted
 
@@ -24,7 +24,7 @@ class WindowsType(click.ParamType[Any]):
         from calibrant.training import CALENDARS
 
         text = str(value)
-        if text.lstrip("-").isdigit():
+        if text.removeprefix("-").isdecimal():
             return int(text)
         if text and text not in CALENDARS:
             raise InvalidInputError(
@@ -43,13 +43,14 @@ def windows_lines(run: Run) -> list[str]:
         return []
     last = found["deployed"]
     seen = count(last["fit"] + last["stop"] + last["validation"], "row")
+    span = f"from {last['from'][:10]} to {last['to'][:10]}"
     return [
         "",
         skill_table(found),
         "",
         change_table(found),
-        harm_text(found),
-        f"Deployed: the last refit, to {seen} from {last['from'][:10]} to {last['to'][:10]}; nothing is measured on it",
+        prose(harm_text(found)),
+        prose(f"Deployed: the last refit, to {seen} {span}; nothing is measured on it"),
         "",
     ]
 
@@ -62,7 +63,7 @@ def skill_table(found: dict[str, Any]) -> str:
     for one in _every(found):
         skill = one["skill"][AFTER]["log_loss"]
         losses = [_value(one["log_loss"][name]) for name in (BEFORE, AFTER, NO_SKILL)]
-        value = "" if skill["value"] is None else f"{skill['value']:+.4f}"
+        value = "" if skill["value"] is None else f"{skill['value']:+z.4f}"
         rows.append([str(one["window"]), one["from"][:10], f"{one['n_rows']:,}", *losses, value, _interval(skill)])
     level = f"{100 * found['interval']['level']:g}% interval"
     return table(["window", "from", "rows", "raw", "cal.", "no skill", "skill", level], rows, left=2)
@@ -75,7 +76,7 @@ def change_table(found: dict[str, Any]) -> str:
     rows = []
     for one in _every(found):
         change = one["calibrated_minus_raw"]["log_loss"]
-        value = "infinite" if change["value"] is None else f"{change['value']:+.4f}"
+        value = "infinite" if change["value"] is None else f"{change['value']:+z.4f}"
         errors = [_value(one["ece"][name]["value"]) for name in (BEFORE, AFTER)]
         worse = {True: "worse", False: "", None: "too short"}[one["is_worse"]]
         rows.append(
@@ -98,7 +99,7 @@ def _growth(one: dict[str, Any], name: str) -> str:
     path = one.get("money", {}).get("paths", {}).get(name)
     if path is None:
         return ""
-    return "all lost" if path["growth"]["value"] is None else f"{path['growth']['value']:+.4f}"
+    return "all lost" if path["growth"]["value"] is None else f"{path['growth']['value']:+z.4f}"
 
 
 def _value(value: float | None) -> str:

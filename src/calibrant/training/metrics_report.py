@@ -20,7 +20,7 @@ from calibrant.validation import as_generator
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
 N_BINS = 10
 _DRAWS = 2000
-_LEVEL = 0.95
+LEVEL = 0.95
 #: Standard errors between the parts from which more than chance is suspected: markets change, and runs are many.
 _SUSPICIOUS = 4
 #: Skill that no honest model of market bars is likely to have.
@@ -29,7 +29,7 @@ BRIER_TARGET, ECE_TARGET = 0.15, 0.05
 #: Share of the model's fit that calibration may cost.
 OVERHEAD_LIMIT = 0.05
 #: Differences of mean losses that are rounding: a calibrator that leaves all as it is takes a logarithm and back.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 #: What the figures of `calibration_figures` mean.
 DEFINITIONS = (
     f"Brier: sum over classes. ECE: top label, {N_BINS} equal bins. Skill: 1 less the loss over that of class "
@@ -100,7 +100,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
         "n_independent": round(float(data.weight.sum()), 1),
         "from": str(data.time.min()),
         "to": str(data.label_end.max()),
-        "interval": {"level": _LEVEL, "method": f"Student's t over {units.words}"},
+        "interval": {"level": LEVEL, "method": f"Student's t over {units.words}"},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
             **{
@@ -125,12 +125,12 @@ class _Measured:
         self.gaps[np.arange(rows.n_rows), bin_of] = top.scores - top.positive
         self.losses = {"log_loss": row_log_loss(rows), "brier": row_brier(rows), "error": (~top.positive).astype(float)}
         self.values = {name: float(each.mean()) for name, each in self.losses.items()}
-        self._ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
+        self.ece = binned_error(make_bins(top.summary(), N_BINS, "uniform"), "l1")
 
     def take_chance(self, chance: FloatArray) -> None:
         """Keep what chance makes of the ECE: draws of what it adds to the mean gap of each bin."""
-        self._moved = np.abs(self.gaps.mean(axis=0) + chance).sum(axis=1)
-        self.noise_band = float(np.quantile(np.abs(chance).sum(axis=1), _LEVEL))
+        self.moved = np.abs(self.gaps.mean(axis=0) + chance).sum(axis=1)
+        self.noise_band = float(np.quantile(np.abs(chance).sum(axis=1), LEVEL))
 
     def as_dict(self, base: _Measured) -> dict[str, Any]:
         """Return the scores with intervals, and their skill over another forecast."""
@@ -138,8 +138,8 @@ class _Measured:
         for name in ("log_loss", "brier"):
             low, high = self._ends(self.losses[name])
             found[name] = {"value": self.values[name], "low": low, "high": high, "skill": self._skill(name, base)}
-        value = self._ece
-        low, high = np.quantile(self._moved, (0.5 - 0.5 * _LEVEL, 0.5 + 0.5 * _LEVEL)).astype(float)
+        value = self.ece
+        low, high = np.quantile(self.moved, (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)).astype(float)
         reflected = {"low": max(2.0 * value - high, 0.0), "high": max(2.0 * value - low, value)}
         found["ece"] = {"value": value, **reflected, "noise_band": self.noise_band}
         low, high = self._ends(self.losses["error"])
@@ -157,8 +157,8 @@ class _Measured:
 
     def ece_difference(self, other: _Measured) -> dict[str, float]:
         """Return how much larger the ECE is than that of another: both are moved by the same chance."""
-        value, moved = self._ece - other._ece, self._moved - other._moved
-        low, high = (2.0 * value - np.quantile(moved, (0.5 + 0.5 * _LEVEL, 0.5 - 0.5 * _LEVEL))).tolist()
+        value, moved = self.ece - other.ece, self.moved - other.moved
+        low, high = (2.0 * value - np.quantile(moved, (0.5 + 0.5 * LEVEL, 0.5 - 0.5 * LEVEL))).tolist()
         error = float(moved.std(ddof=1))
         return {"value": value, "standard_error": error, "low": min(low, value), "high": max(high, value)}
 
@@ -168,7 +168,7 @@ class _Measured:
     def _ends(self, each: FloatArray) -> tuple[float, float]:
         if not np.isfinite(each).all():
             return math.nan, math.nan
-        return self._error(each).error.ends(float(each.mean()), _LEVEL)
+        return self._error(each).error.ends(float(each.mean()), LEVEL)
 
     def _skill(self, name: str, base: _Measured) -> float:
         of_base = base.values[name]
@@ -223,7 +223,7 @@ def is_no_worse(gap: Mapping[str, Any]) -> bool:
     """Say whether a mean loss is above that of another forecast by a standard error of their difference at most."""
     # where a log loss is infinite, the standard error is not a number, or none in what was written
     error = gap["standard_error"]
-    return error is not None and bool(gap["value"] <= error + _ROUNDING)
+    return error is not None and bool(gap["value"] <= error + ROUNDING)
 
 
 def has_skill(found: dict[str, Any], name: str) -> bool:

@@ -2,7 +2,7 @@
 
 Each window is a holdout of its own: its model, its early stopping and its calibrator know only labels that had ended,
 with the embargo, when the window started. The windows' predictions together are those of one who refits so often. Last
-of all the model is refitted to all rows: that one is deployed, and no figure is measured on it.
+of all the model is refitted as before a window after the end: that one is deployed, and no figure is measured on it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from calibrant.phrases import count
 from calibrant.results import plain
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
-from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL, Forecasts, figures
+from calibrant.training.metrics_report import AFTER, BEFORE, LEVEL, NO_SKILL, ROUNDING, Forecasts, figures
 from calibrant.training.money import evaluate_money
 from calibrant.training.run_log import LOGGER
 from calibrant.training.trainer import Trained, train_model
 from calibrant.training.windows import cut_windows, last_parts, window_starts
 
 _LOG = logging.getLogger(f"{LOGGER}.walk_forward")
-_LEVEL = 0.95
 #: Blocks that lose more of the variance than this are shorter than a label: a window of such has too few labels.
 _MOST_LOST = 1.0 / 3.0
-#: Differences of mean losses that are rounding.
-_ROUNDING = 1e-12
+#: Which rows a last refit sees, by history.
+_SEEN = {"expanding": "all", "rolling": "the latest"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +70,7 @@ class WalkForward:
 
 
 def walk_forward(config: TrainConfig, data: Dataset, *, starts: Any = None, model: Any = None) -> WalkForward:
-    """Refit before each window and predict it, then refit to all rows.
+    """Refit before each window and predict it, then refit once more, as before a window after the end.
 
     Parameters
     ----------
@@ -107,7 +106,7 @@ def walk_forward(config: TrainConfig, data: Dataset, *, starts: Any = None, mode
         _LOG.info("Window %d of %d, %s: %d rows; %d purged", number, len(every), span, parts.test.size, parts.n_purged)
         windows.append((parts, train_model(config, data, parts, model=model)))
     parts = last_parts(data, int(every[0].test[0]), **cut)
-    _LOG.info("Last refit, to all rows: it is deployed")
+    _LOG.info("Last refit, to %s rows: it is deployed", _SEEN[config.history])
     # a last refit has no rows to predict: it is shown those of its calibrator, and nothing is measured on them
     deployed = train_model(config, data, replace(parts, test=parts.validation), model=model)
     return WalkForward(data, windows, parts, deployed)
@@ -139,16 +138,16 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward) -> dict[str, A
             "by": config.walk_forward,
             "history": config.history,
             "is_dated": bool(found.data.time.dtype.kind == "M"),
-            "interval": {"level": _LEVEL, "method": "Student's t over blocks of rows in time, as of the test part"},
+            "interval": {"level": LEVEL, "method": "Student's t over blocks of rows in time, as of the test part"},
             "n_windows": len(windows),
             "n_judged": len(judged),
             "n_worse": sum(one["is_worse"] for one in judged),
             "n_skilled": sum(one["is_skilled"] for one in judged),
-            "by_chance": 0.5 * (1.0 - _LEVEL) * len(judged),
+            "by_chance": 0.5 * (1.0 - LEVEL) * len(judged),
             "windows": windows,
             "all": window_figures(found.test, found.test_forecasts, rng=config.seed),
             "deployed": {
-                "is": "the last refit, to all rows",
+                "is": f"the last refit, to {_SEEN[config.history]} rows",
                 **_fitted_on(found.data, found.deployed_parts),
             },
         }
@@ -201,7 +200,7 @@ def _is_above_zero(found: dict[str, Any]) -> bool | None:
     """Say whether a difference is above zero beyond noise; None where nothing tells how much noise there is."""
     if np.isinf(found["value"]):
         return bool(found["value"] > 0.0)
-    return None if found["low"] is None else bool(found["low"] > _ROUNDING)
+    return None if found["low"] is None else bool(found["low"] > ROUNDING)
 
 
 def _as_skill(found: dict[str, Any], base: float) -> dict[str, Any]:

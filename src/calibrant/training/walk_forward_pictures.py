@@ -10,8 +10,7 @@ import numpy as np
 from calibrant.displays import COLOURS, MUTED
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, percent_level
-from calibrant.report import pages
-from calibrant.report.figures import inline_figure
+from calibrant.report import inline_figure, pages
 from calibrant.training.metrics_report import AFTER, BEFORE, NO_SKILL
 from calibrant.training.money import HOLD
 from calibrant.training.walk_forward import harm_text

@@ -1,7 +1,7 @@
 """Windows of a walk-forward: the last part of the rows cut in time, and for each the rows before it that are fitted to.
 
-Everything about a window but how many there are is decided by what came before it: rows that come later move none of
-its parts. Rows whose labels reach into a window are purged, with the embargo in bars (`bar_clock`).
+When windows start follows from all rows. Everything else about one is decided by what came before it: rows that come
+later move none of its parts. Rows whose labels reach into a window are purged, with the embargo in bars (`bar_clock`).
 """
 
 from __future__ import annotations
