@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -247,6 +248,16 @@ def test_gains_of_ensembles_are_shares_of_the_raw_log_loss_with_the_error_of_a_r
     assert (found["what"], found["verdict"]) == ("log loss of the models' average", "met")
 
 
+def test_no_sizing_error_before_leaves_nothing_to_measure(parts: tuple[Dataset, Dataset]) -> None:
+    before, test = parts
+    none = replace(forecasts(test, 1), raw=np.tile([0.0, 1.0, 0.0], (test.n_rows, 1)))
+    never = replace(test, y=np.zeros_like(test.y))
+    found = evaluate_money(before, forecasts(before, 0), never, none).figures
+    assert found["raw"]["sizing_error"]["value"] == 0.0
+    assert found["specified"][0]["verdict"] == "not measured"
+    assert "Found: nothing to compare: not measured" in money_text({"money": found})
+
+
 # --- what is shown -------------------------------------------------------------------------------------------
 
 
@@ -261,7 +272,7 @@ def test_text_page_and_picture_show_all_paths(parts: tuple[Dataset, Dataset], tm
         "buy and hold  ",
         "no trade  ",
         "linear stakes, 5 basis points",
-        "growth a year",
+        "Growth (the logarithm of what the capital grew by) and turnover a year:",
     ):
         assert said in text
     final = figures["paths"]["calibrated"]["final"]["value"]
@@ -269,8 +280,18 @@ def test_text_page_and_picture_show_all_paths(parts: tuple[Dataset, Dataset], tm
     gap = figures["raw"]["returns"]["gap"]["value"]
     assert f"came ({gap:+.4f}" in text  # realised less promised
     assert "5 to 10% less x. Found: 20.0% [10.0, 30.0]: met" in text
-    table = [line for line in text.splitlines() if line.startswith(("raw ", "buy and hold ", "no trade "))]
-    assert max(map(len, table)) <= 80
+    starts = ("Money", "a part of", "Growth", "raw ", "calibrated ", "buy and hold ", "no trade ")
+    assert max(len(line) for line in text.splitlines() if line.startswith(starts)) <= 80
+    growth = figures["paths"]["raw"]["growth"] | {"value": -1e-6}
+    still = {"calibrated above 0.45": figures["paths"]["raw"] | {"growth": growth}}
+    all_paths = figures | {"paths": figures["paths"] | still}
+    longest = next(
+        line for line in money_text({"money": all_paths}).splitlines() if line.startswith("calibrated above")
+    )
+    assert "+0.0000" in longest
+    assert len(longest) <= 80
+    lines = click.unstyle(thresholds_text(figures)).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("Chosen")) <= 80
     draw_money(tmp_path, money)
     assert (tmp_path / "money.png").stat().st_size > 10_000
     page = tmp_path / "report.html"

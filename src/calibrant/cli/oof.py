@@ -176,10 +176,10 @@ def stacking_table(stacking: dict[str, Any]) -> str:
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
             row += [
                 "infinite" if method[name] is None else _value(method[name]),
-                "" if skill is None else f"{skill:+.4f}",
+                "" if skill is None else f"{skill:+z.4f}",
             ]
         is_infinite = log_loss is None or gap["value"] is None  # its own, or that of class frequencies
-        ends = ["", ""] if is_infinite else [f"{gap['value']:+.4f}", bracketed(gap["low"], gap["high"])]
+        ends = ["", ""] if is_infinite else [f"{gap['value']:+z.4f}", bracketed(gap["low"], gap["high"])]
         rows.append([*row, _value(method["ece"]), *ends])
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
@@ -188,7 +188,7 @@ def stacking_table(stacking: dict[str, Any]) -> str:
 def differences_table(stacking: dict[str, Any]) -> str:
     """Return by how much calibrated inputs change the log loss."""
     rows = [
-        [name, f"{found['value']:+.4f}", bracketed(found["low"], found["high"])]
+        [name, f"{found['value']:+z.4f}", bracketed(found["low"], found["high"])]
         for name, found in stacking["differences"].items()
     ]
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"

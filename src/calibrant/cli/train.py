@@ -116,7 +116,7 @@ def command(ctx: click.Context, /, config_file: str | None, root: str, *, no_gat
     a leak that no split can mend: name the --features.
 
     With --walk-forward the last part is cut into windows, and the model and its calibrator are refitted before each, to
-    what was known then. The deployed model is refitted once more, to all rows.
+    what was known then. The deployed model is refitted once more, to all rows, or with a rolling history to the latest.
 
     Options win over the settings of --config. Without --data or --table it uses the bars that come with
     calibrant[training].
@@ -165,7 +165,7 @@ def closing_text(run: Run) -> str:
 def measured_part(test: dict[str, Any]) -> str:
     """Return which rows were measured, and what they are worth."""
     worth = f"worth about {test['n_independent']:,.0f} independent labels"
-    return f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}"
+    return prose(f"Test part: {count(test['n_rows'], 'row')} from {test['from'][:16]} to {test['to'][:16]}, {worth}")
 
 
 def last_lines(run: Run) -> list[str]:
@@ -230,7 +230,7 @@ def scores_table(metrics: dict[str, Any]) -> str:
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
-            row.append(f"chance {figure(band)}" if band is not None else "" if skill is None else f"{skill:+.4f}")
+            row.append(f"chance {figure(band)}" if band is not None else "" if skill is None else f"{skill:+z.4f}")
         rows.append(row)
     level = f"{100 * metrics['test']['interval']['level']:g}% interval"
     return table(["", "raw", "calibrated", level, "no skill", "skill raw", "skill calibrated"], rows)

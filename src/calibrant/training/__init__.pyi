@@ -36,7 +36,7 @@ from calibrant.training.metrics_report import (
     has_skill as has_skill,
 )
 from calibrant.training.models import MODELS as MODELS
-from calibrant.training.money import HOLD as HOLD
+from calibrant.training.money import HOLD as HOLD, NEARLY_ALL as NEARLY_ALL
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS
 from calibrant.training.refresh_gate import LEVEL as LEVEL
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT

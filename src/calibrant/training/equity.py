@@ -109,7 +109,7 @@ class Equity(Readable):
     def _before(self) -> list[str]:
         became = f"Capital {self.final:.4f} after {self.length:,.1f} {self.per}s from 1"
         fall = f"largest fall {100.0 * self.max_drawdown:.1f}%"
-        return [f"{became}, growth {self.growth:+.4f} a {self.per}, {fall}, positions {self.n_trades:,}"]
+        return [f"{became}, growth {self.growth:+z.4f} a {self.per}, {fall}, positions {self.n_trades:,}"]
 
 
 def trade(

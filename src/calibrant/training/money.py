@@ -27,6 +27,8 @@ HOLD, NO_TRADE = "buy and hold", "no trade"
 #: Shares by which calibration was specified to lower the sizing error, and the log loss of an ensemble.
 SPECIFIED_SIZING, SPECIFIED_ENSEMBLE = (0.3, 0.5), (0.05, 0.1)
 _LEVEL = 0.95
+#: Held for less of the time than this, holding is another thing than what was traded.
+NEARLY_ALL = 0.99
 #: Why nothing can be staked on the rows of a table.
 NO_STAKES = (
     "a table needs a column of returns (price_return), and labels -1, 0 and 1 for a fall, neither "
@@ -70,7 +72,7 @@ def rule_before(earlier: Dataset, kind: StakeKind, cost_bp: float) -> StakeRule 
         found = returns[earlier.y == label]
         mean = float(found.mean()) if found.size else math.nan
         if not side * mean > 0.0:
-            what = f"returned {mean:+.4f} on average" if found.size else "are of no row"
+            what = f"returned {mean:+z.4f} on average" if found.size else "are of no row"
             return f"labels {label} {what} before the test part, so they are no {name} of the price"
         moves[name] = side * mean
     share = 1.0 / Moments.of(returns, earlier.time, earlier.label_end).overlap()
@@ -192,7 +194,8 @@ def compared(what: str, specified: tuple[float, float], value: float, low: float
 def _sizing_compared(found: SizingReduction, *, floor: float) -> dict[str, Any]:
     """Compare a reduction of the sizing error; an error that chance alone would make can't be told from none."""
     verdict = compared("sizing error", SPECIFIED_SIZING, found.value, found.low, found.high)
-    return verdict if found.before > floor else {**verdict, "verdict": "within noise"}
+    is_chance = 0.0 < found.before <= floor
+    return {**verdict, "verdict": "within noise"} if is_chance else verdict
 
 
 def ensembles_compared(gains: Mapping[str, PairedMean]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from calibrant.phrases import percent_level
 from calibrant.report import inline_figure, pages
 from calibrant.training.equity import Equity
 from calibrant.training.metrics_report import AFTER, BEFORE
-from calibrant.training.money import HOLD, Money
+from calibrant.training.money import HOLD, NEARLY_ALL, Money
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def _facts(figures: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("Specified", said))
     if "not_held" in figures:
         found.append((HOLD.capitalize(), f"Left out: {figures['not_held']}"))
-    elif figures["held_share"] < 0.99:
+    elif figures["held_share"] < NEARLY_ALL:
         found.append((HOLD.capitalize(), f"Held for {pages.percent(figures['held_share'])} of the time of the rows"))
     return found
 

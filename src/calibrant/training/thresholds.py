@@ -250,7 +250,7 @@ def choose_threshold(
     needed = float(np.quantile(largest, level))
     is_better = ratio > needed
     best = int(np.argmax(np.where(is_better, means, -np.inf) if is_better.any() else means))
-    cut, growth = cuts[kept[best]], f"{means[best]:+.4f} +- {error[best]:.4f} a {table[0].per}"
+    cut, growth = cuts[kept[best]], f"{means[best]:+z.4f} +- {error[best]:.4f} a {table[0].per}"
     if is_better.any():
         hurdle = f"{ratio[best]:.1f} standard errors where {needed:.1f} are needed at the level {level:g}"
         return ThresholdChoice(cut, f"trade above {cut:g}: growth of {growth}, {hurdle}", table)
@@ -298,7 +298,8 @@ def evaluate_returns(
 
     Examples
     --------
-    >>> from calibrant.training.thresholds import StakeRule, evaluate_returns
+    >>> from calibrant.training import StakeRule
+    >>> from calibrant.training.thresholds import evaluate_returns
     >>> rule = StakeRule("flat", up=0.02, down=0.02, cap=0.1)
     >>> earned = [0.02, 0.02, -0.02, 0.02] * 20
     >>> y, p = [1, 1, 0, 1] * 20, [0.9, 0.8, 0.7, 0.6] * 20
