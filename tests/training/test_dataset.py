@@ -78,3 +78,9 @@ def test_parts_that_nothing_can_be_learnt_from_are_refused() -> None:
     one_class.y[-200:] = 1
     with pytest.raises(CalibrantError, match=re.escape("the test part has 200 rows of the classes [1]")):
         hold_out(one_class)
+
+
+def test_an_embargo_that_leaves_no_row_is_told() -> None:
+    data = spans(np.arange(700), np.ones(700, dtype=np.int64))
+    with pytest.raises(CalibrantError, match="an embargo of 9,999 bars leaves no row before a part"):
+        hold_out(data, embargo=9_999)

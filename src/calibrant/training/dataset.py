@@ -202,6 +202,10 @@ def _check_part(data: Dataset, part: IntArray, name: str) -> None:
 
 def _last(data: Dataset, rows: IntArray, n_last: int, embargo: int) -> tuple[IntArray, IntArray]:
     """Return the rows whose labels end before the last rows start, and these."""
+    if rows.size == 0:
+        raise InvalidInputError(
+            f"an embargo of {embargo:,} bars leaves no row before a part. Ask for a shorter one, or pass more rows."
+        )
     spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows]}
     past, last = next(PurgedTimeSeriesSplit(1, test_size=max(1, n_last), **spans).split(rows))
     return data.ends_before(rows[past], data.time[rows[last]].min(), embargo), rows[last]
