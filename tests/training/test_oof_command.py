@@ -30,7 +30,7 @@ def test_command_prints_stack_thresholds_and_sizing(
     pq.write_table(make_table(700), "bars.parquet")
     done = oof("--models", "logistic", "--horizon", "10", "--data", "bars.parquet", "--folds", "3")
     assert done.exit_code == 0, done.output
-    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Trading on calibrated", "Sizing error"):
+    for text in ("meta-learner, calibrated", "log loss, calibrated less raw", "Trades on calibrated", "Sizing error"):
         assert text in done.output
     for text in (
         "Chosen before it: ",

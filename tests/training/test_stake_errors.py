@@ -127,7 +127,10 @@ def test_sizing_error_refuses(y: list[int], prob: list[object], text: str) -> No
     [
         ({"label_end": [1, 2]}, "label_end comes without time"),
         ({"time": [1, 2, 3]}, "time has 3 rows and before has 2"),
-        ({"after": [0.5]}, "y_true has 2 rows and y_prob has 1"),
+        ({"after": [0.5]}, "y_true has 2 rows and after has 1"),
+        ({"before": [0.5, 1.5]}, r"before row 1: 1.5 is outside \[0, 1\]"),
+        ({"before": [[0.25] * 4] * 2, "classes": [0, 1, 2, 3]}, "before has 4 columns"),
+        ({"rule": "kelly"}, "rule='kelly' is not a stake rule"),
         ({"level": 1.5}, r"level=1.5 is outside \(0, 1\)"),
     ],
 )

@@ -156,6 +156,7 @@ def test_same_seed_same_choice() -> None:
         ({"time": [1, 2], "label_end": [2, 1]}, "label_end row 1: 1 is before the row's time 2"),
         ({"level": 2}, r"level=2 is outside \(0, 1\)"),
         ({"y_true": [0, 1, 1]}, "y_true has 3 rows and y_prob has 2"),
+        ({"rule": "linear"}, "rule='linear' is not a stake rule. Pass StakeRule"),
         ({"y_prob": [0.5, 2.0]}, r"y_prob row 1: 2.0 is outside \[0, 1\]"),
     ],
 )

@@ -41,15 +41,20 @@ def read_directions(y_prob: ArrayLike, name: str = "y_prob") -> Directions:
 
 
 def read_moves(
-    y_true: ArrayLike, y_prob: ArrayLike, sample_weight: ArrayLike | None, classes: ArrayLike | None
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    sample_weight: ArrayLike | None,
+    classes: ArrayLike | None,
+    *,
+    name: str = "y_prob",
 ) -> tuple[Directions, IntArray, FloatArray]:
     """Check rows, and return their probabilities of directions, their moves (-1, 0, 1) and their weights."""
-    checked = as_probabilities(y_prob, name="y_prob")
+    checked = as_probabilities(y_prob, name=name)
     known = [-1, 0, 1] if classes is None and checked.n_columns == 3 else classes
     labels = as_labels(y_true, classes=known, n_columns=checked.n_columns)
     check_one_column(labels, checked.n_columns, "y_true")
-    prob = _directions(by_class(checked, labels.classes, "y_prob").values, "y_prob")
-    check_same_length(labels.codes.size, prob.up.size, "y_true", "y_prob")
+    prob = _directions(by_class(checked, labels.classes, name).values, name)
+    check_same_length(labels.codes.size, prob.up.size, "y_true", name)
     codes, weight = labels.codes.astype(np.int64), as_weight(sample_weight, prob.up.size)
     moves = codes - 1 if len(labels.classes) == 3 else 2 * codes - 1
     return prob, moves, np.ones(prob.up.size) if weight is None else weight

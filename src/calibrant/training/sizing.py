@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.training.directions import Directions, read_directions
 from calibrant.training.equity import BASIS_POINT, check_cost
@@ -95,6 +95,15 @@ class StakeRule:
         move = prob.up * self.up - prob.down * self.down
         earned: FloatArray = side * move - np.abs(side) * cost * (2.0 + move)
         return earned
+
+
+def as_rule(rule: StakeRule | None) -> StakeRule:
+    """Check a stake rule; without one, it is half Kelly at even moves."""
+    if rule is None:
+        return StakeRule()
+    if not isinstance(rule, StakeRule):
+        raise InvalidTypeError(f"rule={rule!r:.60} is not a stake rule. Pass StakeRule('linear'), or leave it out.")
+    return rule
 
 
 def kelly_stakes(

@@ -12,7 +12,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
 from calibrant.summary import equal_mass_bins
 from calibrant.training.directions import Directions, read_moves
-from calibrant.training.sizing import StakeRule
+from calibrant.training.sizing import StakeRule, as_rule
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
 
 _N_FLOOR, _N_DRAWS = 200, 1000
@@ -114,7 +114,7 @@ def sizing_error(
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     counted = weight > 0.0
     prob, moves, weight = prob.take(counted), moves[counted], weight[counted]
-    binned = _Binned.of(prob, weight, StakeRule() if rule is None else rule, n_bins)
+    binned = _Binned.of(prob, weight, as_rule(rule), n_bins)
     generator = as_generator(rng)
     cuts = np.column_stack((prob.down, prob.down + prob.flat))
     draws = [
@@ -176,10 +176,10 @@ def sizing_reduction(
     >>> print(round(sizing_reduction(y, 3.0 * (p - 0.5) / 2.0 + 0.5, p).value, 1))
     0.9
     """
-    rule = StakeRule() if rule is None else rule
+    rule = as_rule(rule)
     n_bins = check_integer("n_bins", n_bins, minimum=1)
     level = check_fraction("level", level)
-    read = [read_moves(y_true, prob, None, classes) for prob in (before, after)]
+    read = [read_moves(y_true, prob, None, classes, name=name) for name, prob in (("before", before), ("after", after))]
     moves, n = read[0][1], read[0][1].size
     place, block = np.arange(n), 1
     if time is None and label_end is not None:

@@ -17,7 +17,7 @@ from calibrant.results import plain
 from calibrant.training.block_bootstrap import PairedMean, paired_means
 from calibrant.training.directions import Directions, read_moves
 from calibrant.training.equity import Equity, Moments, compare_growth, growth_draws
-from calibrant.training.sizing import StakeRule
+from calibrant.training.sizing import StakeRule, as_rule
 from calibrant.validation import ArrayLike, as_scores, check_fraction, check_integer
 
 THRESHOLDS = (0.0, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
@@ -350,7 +350,7 @@ class Trades:
         prob, moves, _ = read_moves(y_true, y_prob, None, classes)
         moments = Moments.of(label_return, time, label_end, n_rows=moves.size, what="y_prob")
         times = None if time is None else as_label_times(time, time if label_end is None else label_end)
-        rule = StakeRule() if rule is None else rule
+        rule = as_rule(rule)
         stakes = rule.stakes_of(prob)
         confidence = np.where(stakes > 0.0, prob.up, np.where(stakes < 0.0, prob.down, 0.0))
         return cls(rule, prob, stakes, confidence, (stakes != 0.0) & (moves == np.sign(stakes)), moments, times)
