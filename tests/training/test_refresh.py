@@ -133,6 +133,25 @@ def test_no_label_of_the_earlier_part_reaches_into_the_later_one(
     assert 0 < newest.n_rows - gate.fit.n_rows - gate.judge.n_rows <= 8
 
 
+def test_a_label_that_outlasts_the_later_part_is_not_used(tmp_path: Path) -> None:
+    """The next refresh begins after the last label of those that judged: none of the deployed map may end later."""
+    rng = np.random.default_rng(2)
+    n, steady, late = 1_400, 800, 1_099  # of the 600 new rows the last 300 judge
+    x, at = rng.normal(size=n), np.arange(n)
+    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-np.where(at < steady, 1.5, 0.3) * x))).astype(int)
+    known = np.where(at == late, n + 500, at)
+    table = pa.table({"x": x, "y": y, "at": at, "known": known})
+    config = TrainConfig(model="logistic", table="rows.parquet", label="y", time="at", label_end="known")
+    run = run_training(config, table=table[:steady], root=tmp_path)
+    flipped = table.set_column(1, "y", pa.array(np.where(at == late, 1 - y, y)))
+    made = [load_run(tmp_path / str(refresh_run(run, data).run_id)) for data in (table, flipped)]
+    one, other = (new.predict_proba(pa.table({"x": x})) for new in made)
+    assert one.tobytes() == other.tobytes()
+    gate = RefreshGate.of(run, newest_rows(run, run_dataset(config, table), "rows"), 0.5)
+    assert gate.newest.label_end.max() <= gate.judge.label_end.max()
+    assert (late in gate.newest.time.tolist(), late - 2 in gate.newest.time.tolist()) == (False, True)
+
+
 def first(bars: Bars, n: int) -> Bars:
     columns = {name: getattr(bars, name)[:n] for name in ("time", "open", "high", "low", "close", "volume")}
     return as_bars(pa.table(columns))
@@ -188,7 +207,10 @@ def test_a_dry_run_judges_and_writes_nothing(run: Run, table: pa.Table) -> None:
         (0, "no row with a finished label came after 2003-04-14"),
         (
             40,
-            r"39 rows with a finished label came after .*: 1\d rows of the classes 0, 1 to fit to, and at least 30",
+            (
+                r"39 rows with a finished label, taken from after .*: 1\d rows of the classes 0, 1 to fit to, "
+                "and at least 30"
+            ),
         ),
     ],
 )

@@ -16,8 +16,6 @@ from calibrant.phrases import bracketed, count
 if TYPE_CHECKING:
     from calibrant.training import RefreshResult, Run
 
-_WORDS = {"in_use": "the calibrator in use", "none": "no calibrator"}
-
 
 @new_command(
     "refresh",
@@ -100,10 +98,10 @@ def origin_text(run: Run) -> str:
 
 def differences_table(differences: Mapping[str, Mapping[str, float | None]]) -> str:
     """Return the log loss of the refit less that of what it was compared with."""
-    from calibrant.training import LEVEL
+    from calibrant.training import LEVEL, PAIRED_WITH
 
     rows = []
     for name, gap in differences.items():
         value, low, high = (math.nan if (end := gap[key]) is None else end for key in ("value", "low", "high"))
-        rows.append([_WORDS[name], f"{value:+z.4f}" if math.isfinite(value) else "infinite", bracketed(low, high)])
+        rows.append([PAIRED_WITH[name], f"{value:+z.4f}" if math.isfinite(value) else "infinite", bracketed(low, high)])
     return table(["log loss of the refit less that of", "", f"{100 * LEVEL:g}% interval"], rows)

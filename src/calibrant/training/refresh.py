@@ -26,7 +26,7 @@ from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.dataset import Dataset
-from calibrant.training.refresh_gate import IN_USE, LEVEL, NONE, WORDS, RefreshGate, newest_rows
+from calibrant.training.refresh_gate import IN_USE, LEVEL, NONE, PAIRED_WITH, RefreshGate, newest_rows
 from calibrant.training.run_folder import Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import write_page
@@ -56,7 +56,8 @@ class RefreshResult(Readable):
         Why, in a sentence.
     n_rows, n_fit, n_later : int
         Rows that came since, or those of them that were asked for; how many the candidate was fitted to, and how many
-        judged it. Rows between, whose labels reach into the later part, are in neither.
+        judged it. Rows between, whose labels reach into the later part, are in neither; those whose labels outlast all
+        of the later part are not counted.
     n_independent : float
         Independent labels that the later rows are worth.
     differences : dict
@@ -151,8 +152,9 @@ def refresh_run(
     labels reach into the later part are left out. The gate passes where the candidate's mean log loss on the later part
     is above neither that of the calibrator in use nor that of none by more than a standard error of the difference, as
     the gates of a run have it. To ask for a gain instead, however small, refuses half of all refits where nothing has
-    changed, and in simulations with slight drifts left up to twice the loss behind; where nothing changes, the standard
-    error costs 0.002 in log loss at most (120 new rows), and less with more rows.
+    changed. In the simulations by which the rule was chosen, and which no benchmark repeats, that left up to twice the
+    loss behind after slight drifts; where nothing changed, the standard error cost at most 0.002 in log loss (120 new
+    rows), and less with more rows.
 
     What is deployed is fitted to all new rows, those of the later part among them: so the figures of the gate, and of
     the new run, are those of the candidate, and not of the deployed map, which has seen more rows. A run of several
@@ -180,7 +182,7 @@ def refresh_run(
             _LOG.info("Refresh of %s: %s", run.run_id, reason)
             for name, gap in gate.differences.items():
                 shown = (gap[key] for key in ("value", "low", "high"))
-                _LOG.info("Log loss less that of %s: %+.4f (%+.4f to %+.4f)", WORDS[name], *shown)
+                _LOG.info("Log loss less that of %s: %+.4f (%+.4f to %+.4f)", PAIRED_WITH[name], *shown)
             _LOG.info("%s: %s", run.config.calibrator, gate.decision())
             _write(folder, gate, source)
         record["wall_s"] = round(time.perf_counter() - began, 3)

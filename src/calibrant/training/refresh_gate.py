@@ -35,7 +35,7 @@ _FEWEST_LABELS = 10
 _ROUNDING = 1e-12
 #: What a candidate is paired with.
 IN_USE, NONE = "in_use", "none"
-WORDS = {IN_USE: "the calibrator in use", NONE: "no calibrator"}
+PAIRED_WITH = {IN_USE: "the calibrator in use", NONE: "no calibrator"}
 
 Verdict = Literal["passed", "refused", "nothing_to_do"]
 
@@ -56,22 +56,28 @@ class RefreshGate:
 
     @classmethod
     def of(cls, run: Run, newest: Dataset, later: float) -> RefreshGate:
-        """Cut new rows in time: the last share of them judges, and rows whose labels reach into it are in neither."""
-        fit, judge = newest.last(later) if newest.n_rows else (newest, newest)
-        return cls(run, newest, fit, judge)
+        """Cut new rows in time: the last share of them judges, and rows whose labels reach into it are in neither.
+
+        Rows whose labels outlast all that judge are not used at all. The next refresh begins after the last label of
+        those that judged, and would else be judged by rows that overlap what the deployed map was fitted to.
+        """
+        if not newest.n_rows:
+            return cls(run, newest, newest, newest)
+        fit, judge = newest.last(later)
+        return cls(run, newest.take(np.flatnonzero(newest.label_end <= judge.label_end.max())), fit, judge)
 
     def decide(self) -> tuple[Verdict, str]:
         """Say whether there is anything to do, and whether the later part lets it pass; and why."""
         n = self.newest.n_rows
-        since = f"{count(n, 'row') if n else 'no row'} with a finished label came after {_last_label(self.run)}"
+        last = _last_label(self.run)
         if not n:
-            return "nothing_to_do", f"{since}."
+            return "nothing_to_do", f"no row with a finished label came after {last}."
         if lack := _lack(self.fit, self.judge):
-            return "nothing_to_do", f"{since}: {lack}"
+            return "nothing_to_do", f"{count(n, 'row')} with a finished label, taken from after {last}: {lack}"
         self.compare()
         if self.changes_nothing:
             return "nothing_to_do", "the refit gives what the calibrator in use gives."
-        lost = [WORDS[name] for name, gap in self.differences.items() if not metrics_report.is_no_worse(gap)]
+        lost = [PAIRED_WITH[name] for name, gap in self.differences.items() if not metrics_report.is_no_worse(gap)]
         if lost:
             what = " and that of ".join(lost)
             above = f"the log loss of the refit is more than a standard error above that of {what}"
