@@ -179,6 +179,15 @@ def test_features_are_taken_by_name_with_times_and_symbols_beside_them(run: Run,
             run.predict(wrong)
 
 
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_times_of_any_unit_are_datetimes_in_frames(unit: str) -> None:
+    times = np.array(["2026-01-01", "2026-01-02"], dtype=f"datetime64[{unit}]")
+    found = Prediction("run", np.array([0, 1]), np.full((2, 2), 0.5), time=times)
+    expected = [pd.Timestamp("2026-01-01"), pd.Timestamp("2026-01-02")]
+    assert found.to_frame("pandas")["time"].tolist() == expected
+    assert "2026-01-02" in str(found)
+
+
 def test_bars_that_say_too_little_are_refused(run: Run, table: pa.Table, tmp_path: Path) -> None:
     short = pa.concat_tables([table.slice(0, 700), table.slice(700, WARM_UP_BARS - 1)])
     with pytest.raises(CalibrantError, match=r"too few bars of 'B' \(60\): features look back over 61 bars"):

@@ -96,7 +96,9 @@ class Prediction(Readable):
         }
 
     def _columns(self) -> dict[str, Sequence[Any]]:
-        return {name: values.tolist() for name, values in self.arrays().items()}
+        # of other units NumPy gives whole numbers or days, and not datetimes
+        arrays = {n: v.astype("datetime64[us]") if v.dtype.kind == "M" else v for n, v in self.arrays().items()}
+        return {name: values.tolist() for name, values in arrays.items()}
 
     def _before(self) -> list[str]:
         return [f"{count(self.n_rows, 'row')} predicted by {self.run_id}"]
@@ -213,8 +215,6 @@ class Bundle:
         A bar is predicted from the 61 bars up to it and from nothing else: it gets the same bits whatever bars come
         before or after these, and however many are predicted with it.
         """
-        # here, as sources log to the logger of run folders, which load bundles
-
         if not self.config.table and _is_frame(data) and not _has_prices(data):
             return self._of_features(data, raw=raw, last=last)
         source = open_source(self.config, data)
