@@ -2,8 +2,13 @@
 
 Every row is predicted by labels that were known before it. Refits take place each 100 rows, on the last so many labels
 or on all. "Newton" is online Platt scaling by Online Newton Steps (Gupta and Ramdas 2023, algorithm 1, with their
-gamma = 0.1 and D = 1), which follows the best map of all rows. The online calibrator was to be kept if, over the
-drifting streams together, its log loss is below that of every one way to refit.
+gamma = 0.1 and D = 1), which follows the best map of all rows.
+
+The online calibrator was kept as its log loss, over the drifting streams together, is below that of every one way to
+refit. This rule was not fixed beforehand: it was written after a first prototype had shown the pattern. The weights
+that the calibrator begins with were not tuned afterwards. The streams are of the kind that it is made for: their labels
+follow Platt maps, and the intercepts of the abrupt ones come from the normal law that its weights begin with. Bars are
+not counted by the goals.
 
 Bars are the folder market/ of the one that CALIBRANT_DATA names; labels are whether the close is higher 20 bars later.
 """
@@ -74,11 +79,7 @@ def run() -> Tables:
         titled = f"{title}: log loss of the online calibrator less that of the others, paired blocks, 95% intervals"
         found.add(titled, ("stream", *(way for way in header[1:] if way != ONLINE)), gaps)
     drifting = [kind for kind in KINDS if kind != "no drift"]
-    for way in header[1:]:
-        if way.startswith("refit"):
-            gap = np.mean([losses[kind][ONLINE].mean() - losses[kind][way].mean() for kind in drifting])
-            found.goal(f"drifting streams together, online less {way}", float(gap), at_most=0.0)
-    for way in (NEWTON, NONE):
+    for way in (*(way for way in header[1:] if way not in (NONE, ONLINE)), NONE):
         gap = np.mean([losses[kind][ONLINE].mean() - losses[kind][way].mean() for kind in drifting])
         found.goal(f"drifting streams together, online less {way}", float(gap), at_most=0.0)
     return found

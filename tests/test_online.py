@@ -119,6 +119,19 @@ def test_regret_against_maps_that_change_is_bounded(seed: int) -> None:
     assert online.regret_bound(maps, z.size) > online.regret_bound(maps[:1], z.size)
 
 
+@pytest.mark.parametrize("fewest", [0.01, 0.5])
+def test_weighted_regret_is_bounded_and_a_change_after_a_light_label_costs_more(fewest: float) -> None:
+    rng = np.random.default_rng(4)
+    maps = [(0.5, 1.5), (1.5, -1.5), (0.2, 0.0)]
+    z, weight = rng.normal(0.0, 1.5, 1_200), rng.uniform(fewest, 1.0, 1_200)
+    slope, intercept = np.array(maps)[np.repeat(np.arange(3), 400)].T
+    y = (rng.random(z.size) < expit(slope * z + intercept)).astype(int)
+    online = cb.OnlinePlattCalibrator(input="logit")
+    p = online.replay(z, y, time=np.arange(1_200), label_end=np.arange(1_200) + 0.5, sample_weight=weight)
+    regret = weight @ (-np.log(np.where(y == 1, p, 1.0 - p)) - log_losses(slope * z + intercept, y))
+    assert regret <= online.regret_bound(maps, z.size) - np.log(weight[[399, 799]]).sum()
+
+
 def test_the_bound_is_the_formula() -> None:
     """Of three changes in 1,000 rows the best of the six shares is the one nearest to 3 / 999."""
     online = cb.OnlinePlattCalibrator()
@@ -247,6 +260,11 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_learnt() -> None:
         (lambda: online.update([[0.2, 0.8]], [1]), "scores has 2 columns"),
         (lambda: online.replay([0.2], [1], time=[3], label_end=[2]), "is before the row's time"),
         (lambda: cb.OnlinePlattCalibrator([1, 2, 3]), "3 labels. Pass two"),
+        (lambda: cb.OnlinePlattCalibrator([0, None]), "classes row 1: missing label"),
+        (lambda: cb.OnlinePlattCalibrator([0, "a"]), "classes mixes kinds of labels"),
+        (lambda: online.regret_bound([(1.0, 0.0, 2.0)], 10), r"maps has shape \(1, 3\)"),
+        (lambda: online.regret_bound([(math.nan, 0.0)], 10), "maps row 0, column 0: nan is not finite"),
+        (lambda: online.regret_bound([(1.0, 0.0)] * 4, 3), "n_rows=3 is too small"),
         (lambda: cb.OnlinePlattCalibrator(input="score"), "input"),
     ):
         with pytest.raises(CalibrantError, match=said):
