@@ -1,6 +1,7 @@
 """Who is told that loops are being compiled, which takes seconds once, and when.
 
-This module imports nothing, so that a program can ask to be told before it knows whether there is a loop to run.
+This module imports neither numba nor NumPy, so that a program can ask to be told before it knows whether there is a
+loop to run.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ def export_to_mlflow(run: Run, *, tracking_uri: str | None = None, experiment: s
     Notes
     -----
     ``mlflow.pyfunc.load_model(f"runs:/{run_id}/bundle")`` gives the bundle: its ``predict`` takes a data frame, as
-    `Bundle.predict` does, and returns one. calibrant loads it from the files of the run, and no pickle is opened.
+    `Bundle.predict` does, and returns one. calibrant loads it from the files of the run, and no pickle is opened. A
+    model that needs ``load_run(..., trusted=)`` can't be loaded from there.
     """
     try:
         from mlflow.exceptions import MlflowException
