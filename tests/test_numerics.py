@@ -31,6 +31,7 @@ from calibrant.numerics import (
     row_sum,
     softmax,
     softplus,
+    within,
 )
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -207,3 +208,13 @@ def test_the_tail_of_chi_squared_has_no_end():
     assert chi_squared_tail(1e6, 3.0) == 0.0
     assert chi_squared_tail(1e-300, 0.5) == pytest.approx(1.0)
     assert chi_squared_tail(1_400.0, 2.0) == pytest.approx(np.exp(-700.0), rel=1e-12)
+
+
+@settings(deadline=None)
+@given(st.lists(FINITE, min_size=1, max_size=20), st.floats(0, 0.5), st.floats(0.5, 1))
+def test_few_values_get_the_bits_that_they_get_among_many(values, low, high):
+    z = np.array(values)
+    many = np.resize(z, 2_000)
+    np.testing.assert_array_equal(expit(z), expit(many)[: z.size])
+    np.testing.assert_array_equal(within(z, low, high), np.clip(z, low, high))
+    np.testing.assert_array_equal(within(many, low, high), np.clip(many, low, high))

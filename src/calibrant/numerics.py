@@ -27,12 +27,15 @@ _VOTE_ROUNDING = float(np.finfo(np.float32).eps)
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
 ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
+#: Up to so many values a call of NumPy costs more than what it does.
+_FEW_VALUES = 1 << 10
 
 
 def expit(z: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(-z)) without overflow."""
     e = np.exp(-np.abs(z))
-    return np.where(z >= 0, 1.0, e) / (1.0 + e)
+    upper = np.exp(np.minimum(z, 0.0)) if z.size < _FEW_VALUES else np.where(z >= 0, 1.0, e)  # the same bits
+    return upper / (1.0 + e)
 
 
 def softplus(z: FloatArray) -> FloatArray:
@@ -47,7 +50,12 @@ def logit(p: FloatArray) -> FloatArray:
 
 def open_expit(z: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(-z)), the nearest numbers inside (0, 1) where it would round to 0 or 1."""
-    return np.clip(expit(z), LEAST, 1.0 - 0.5 * EPS)
+    return within(expit(z), LEAST, 1.0 - 0.5 * EPS)
+
+
+def within(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
+    """Return values moved between two bounds: what `np.clip` does, without what its call costs of few values."""
+    return np.minimum(np.maximum(values, low), high) if values.size < _FEW_VALUES else np.clip(values, low, high)
 
 
 def open_ends(clip: float) -> tuple[float, float]:
@@ -57,7 +65,7 @@ def open_ends(clip: float) -> tuple[float, float]:
 
 def clip_open(p: FloatArray, clip: float) -> FloatArray:
     """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite."""
-    return np.clip(p, *open_ends(clip))
+    return within(p, *open_ends(clip))
 
 
 def clip_from_data(p: FloatArray, n: float) -> float:
@@ -89,7 +97,9 @@ def fitting_steps(p: FloatArray) -> BoolArray:
     """Say for 1, 2, ..., 1,000 steps from 0 to 1 whether all probabilities are whole numbers of them, to rounding."""
     p = p.reshape(-1)
     with np.errstate(over="ignore"):  # logits may be as large as numbers are
-        fits = _are_votes(np.outer(_STEPS, p[:8]))
+        fits = _are_votes(np.outer(_STEPS, p[:1]))
+        at = np.flatnonzero(fits)
+        fits[at] = _are_votes(np.outer(_STEPS[at], p[:8]))
     if fits.any() and p.size > 8:
         distinct = np.unique(p)
         for k in np.flatnonzero(fits):  # few are left, or there are few values
@@ -182,7 +192,10 @@ def softmax(z: FloatArray) -> FloatArray:
 def normalise_rows(p: FloatArray) -> FloatArray:
     """Divide each row of non-negative `p`, shape (n, K), by its sum; a row of zeros becomes uniform."""
     total = row_sum(p)[:, None]
-    out = np.full_like(p, 1.0 / p.shape[1])
+    if total.size == 1 and total.item() > 0.0:
+        return p / total
+    out = np.empty_like(p)
+    out.fill(1.0 / p.shape[1])
     np.divide(p, total, out=out, where=total > 0.0)
     return out
 

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BetaMap, InterpolatedMap, LogisticMap, SoftmaxMap, StepMap, tables
+from calibrant.maps import (
+    IDENTITY,
+    IDENTITY_LOGIT,
+    BetaMap,
+    InterpolatedMap,
+    LogisticMap,
+    SoftmaxMap,
+    StepMap,
+    VennAbersMap,
+    tables,
+)
 
 FLOATS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1), st.sampled_from([0.0, 5e-324, 1.0, 1.7e308])
@@ -112,3 +122,25 @@ def test_softmax_of_a_linear_map(weight):
     fitted = SoftmaxMap(weight, bias, None)
     np.testing.assert_allclose(fitted.apply(z), e / e.sum(axis=1, keepdims=True), atol=1e-14)
     np.testing.assert_array_equal(fitted.apply(z[3:4])[0], fitted.apply(z)[3])
+
+
+@settings(deadline=None, max_examples=300)
+@given(x=KNOTS, data=st.data())
+def test_a_score_alone_gives_the_bits_that_it_gives_among_others(x, data):
+    y = data.draw(st.lists(st.floats(0, 1), min_size=len(x), max_size=len(x)))
+    values = np.array(data.draw(st.lists(FLOATS, min_size=2, max_size=10)) + x)
+    fitted = InterpolatedMap(np.array(x), np.array(y))
+    alone = [fitted.apply(values[i : i + 1]).item() for i in range(values.size)]
+    np.testing.assert_array_equal(alone, fitted.apply(values))
+
+
+@settings(deadline=None)
+@given(edges=KNOTS, data=st.data())
+def test_pairs_of_few_scores_are_those_of_the_two_step_maps(edges, data):
+    n = len(edges) + 1
+    lower, upper = (sorted(data.draw(st.lists(st.floats(0, 1), min_size=n, max_size=n))) for _ in range(2))
+    fitted = VennAbersMap(np.array(edges), np.array(lower), np.array(edges), np.array(upper))
+    values = np.array(data.draw(st.lists(FLOATS, min_size=1, max_size=10)) + edges)
+    p0, p1 = fitted.pair(values)
+    np.testing.assert_array_equal(p0, fitted.lower.apply(values))
+    np.testing.assert_array_equal(p1, fitted.upper.apply(values))

@@ -50,8 +50,10 @@ class OneVsRestMap(PoolPart):
     def apply(self, scores: FloatArray) -> FloatArray:
         if self.is_logit:
             scores = softmax(scores)
-        columns = [m.apply(np.ascontiguousarray(scores[:, j])) for j, m in enumerate(self.maps)]
-        return couple(np.column_stack(columns), self.coupling)
+        rates = np.empty(scores.shape)
+        for j, part in enumerate(self.maps):
+            rates[:, j] = part.apply(np.ascontiguousarray(scores[:, j]))
+        return couple(rates, self.coupling)
 
     def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:
         return np.log(np.maximum(self.apply(scores), clip))

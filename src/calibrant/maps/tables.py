@@ -6,6 +6,7 @@ explains. Both give the same bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -16,7 +17,7 @@ from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
 from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, logit, open_expit
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, logit, open_expit, within
 from calibrant.phrases import count
 from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
@@ -113,7 +114,7 @@ class LogitInterpolatedMap(SingleMap):
             return open_expit(inner)
         first, last = self._outer_slopes()
         with np.errstate(over="ignore"):
-            below, above = np.clip(z - x[0], -LARGEST, 0.0), np.clip(z - x[-1], 0.0, LARGEST)
+            below, above = within(z - x[0], -LARGEST, 0.0), within(z - x[-1], 0.0, LARGEST)
             return open_expit(inner + (below * first + above * last))
 
     def formula(self, b: Builder, s: Term) -> Term:
@@ -185,7 +186,10 @@ class VennAbersMap(SingleMap):
 
     def pair(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p0 and p1 of each score, shape (n,) each."""
-        return self.lower.apply(scores), self.upper.apply(scores)
+        upper = self.upper.apply(scores)
+        if scores.size < _SMALL:  # what `lower` gives, without its table
+            return np.take(self.levels0, self.edges0.searchsorted(scores, side="right")), upper
+        return self.lower.apply(scores), upper
 
     def merged(self) -> StepMap:
         """Return the map of scores to the merged probability as one table of steps."""
@@ -274,7 +278,7 @@ def _ends(at: FloatArray) -> tuple[float, float]:
 def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
     """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
     with np.errstate(divide="ignore", over="ignore"):
-        return np.clip(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
+        return within(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
 
 
 def step_levels(scores: FloatArray, edges: FloatArray, levels: FloatArray) -> FloatArray:
@@ -293,6 +297,8 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Interpolate linearly between knots (x, y) with x strictly rising; flat outside them."""
     if x.size == 1:
         return np.full(scores.shape, y[0])
+    if scores.size == 1:
+        return np.full(scores.shape, _interpolate_one(scores.item(), x, y))
     unit, _, inverse_width, _ = knot_pieces(x, y)
     if not _wants_slots(scores, x):
         return _interpolate(scores, x, y, inverse_width, unit)
@@ -300,6 +306,22 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     out = np.empty(scores.size)
     kernels.interpolate(_writable(scores), x, y, inverse_width, unit, starts, scale, out)
     return out
+
+
+def _interpolate_one(value: float, x: FloatArray, y: FloatArray) -> float:
+    """Interpolate one value with the operations of `_interpolate` and of `knot_pieces`, on the one piece it lies in."""
+    if value <= x[0]:
+        return y.item(0)
+    if value >= x[-1]:
+        return y.item(-1)
+    low = int(x.searchsorted(value, side="right")) - 1
+    start, end, left, right = x.item(low), x.item(low + 1), y.item(low), y.item(low + 1)
+    unit = 1.0 if math.isfinite(x.item(-1) - x.item(0)) else 0.5
+    width = unit * end - unit * start
+    inverse_width = 1.0 / width if width > 0.0 else 0.0
+    inverse_width = inverse_width if math.isfinite(inverse_width) else 0.0
+    inner = left + ((unit * value - unit * start) * inverse_width) * (right - left)
+    return min(inner, right) if right >= left else max(inner, right)
 
 
 def _interpolate(
