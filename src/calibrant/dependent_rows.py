@@ -300,7 +300,9 @@ def hint_of(rows: Rows, order: IntArray | None = None) -> str:
     if rows.declared:
         return ""
     rows = rows if order is None else rows.take(order)
-    column = rows.take(np.arange(min(rows.n_rows, _MOST_LOOKED_AT))).one_column()
+    if rows.n_rows > _MOST_LOOKED_AT:
+        rows = rows.take(np.arange(_MOST_LOOKED_AT))
+    column = rows.one_column()
     return dependence_hint(column.positive - column.scores, scores=column.scores, weight=column.weight)
 
 

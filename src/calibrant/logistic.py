@@ -95,7 +95,8 @@ class LogisticProblem:
                 bent = x[i] * curvature
                 for j in range(i + 1):
                     hessian[i, j] += dot(bent, x[j])
-        hessian += np.tril(hessian, -1).T
+        for i in range(d):
+            hessian[:i, i] = hessian[i, :i]
         return gradient, hessian, spread
 
     def thin(self, times: int) -> LogisticProblem:
@@ -284,16 +285,18 @@ def _newton(
     Columns are in units of `scale` when the system is solved.
     """
     total = float(problem.weight.sum())
+    units, one = np.outer(scale, scale), np.eye(theta.size)
     if tol is None:
         tol = _TOL if problem.weight.size < _GATHER_FROM else _TOL_OF_MANY
     last, last_decrement = theta, np.inf
     may_skip = True
     decrement = np.inf
+    loss: float | None = None  # at theta, where the line search has found it
     for n_iter in range(1, _MAX_ITER + 1):
         gradient, hessian, spread = problem.derivatives(theta)
-        gradient, hessian = gradient / scale, hessian / np.outer(scale, scale)
-        ridge = 1e-14 * max(float(np.trace(hessian)), 1e-300)
-        step = np.linalg.solve(hessian + ridge * np.eye(theta.size), gradient)
+        gradient, hessian = gradient / scale, hessian / units
+        ridge = 1e-14 * max(float(hessian.trace()), 1e-300)
+        step = np.linalg.solve(hessian + ridge * one, gradient)
         slope = float(gradient @ step)
         decrement, step = slope / max(spread, TINY), step / scale
         if slope <= _NEGLIGIBLE * total:  # also where the optimum is at infinity
@@ -301,17 +304,18 @@ def _newton(
         if decrement <= tol:
             return theta - step, decrement, n_iter
         if may_skip and decrement * _LEAST_FALL > last_decrement:  # the last step, without a search, was a bad one
-            theta, last_decrement, may_skip = last, np.inf, False
+            theta, last_decrement, may_skip, loss = last, np.inf, False, None
             continue
         if may_skip and decrement <= _NO_SEARCH:
             last, last_decrement = theta, decrement
-            theta = theta - step
+            theta, loss = theta - step, None
             continue
-        value = problem.value(theta)
+        value = problem.value(theta) if loss is None else loss
         share = 1.0
         while share > 1e-10:
             tried = theta - share * step
-            if problem.value(tried) <= value - 1e-4 * share * slope:
+            loss = problem.value(tried)
+            if loss <= value - 1e-4 * share * slope:
                 break
             share *= 0.5
         else:  # no descent left beyond rounding

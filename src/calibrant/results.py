@@ -40,7 +40,7 @@ class Score(Plain):
     value : float
         The estimate; NaN where the data can't define it, with the reason in `note`.
     low, high : float
-        Ends of the interval at `level`.
+        Ends of the interval at `level`; NaN where there is none.
     level : float
         Nominal coverage of the interval.
     n : int

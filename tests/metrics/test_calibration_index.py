@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from metric_data import draw_binary, draw_classes, draw_weights
@@ -9,7 +11,7 @@ from metric_data import draw_binary, draw_classes, draw_weights
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics import calibration_index, integrated_calibration_index
-from calibrant.metrics.calibration_index import SPAN, _fine_bins, _smooth, calibration_index_estimate
+from calibrant.metrics.calibration_index import SPAN, _fine_bins, _radius, _smooth, calibration_index_estimate
 from calibrant.metrics.estimates import Column
 
 
@@ -113,3 +115,22 @@ def test_interval_covers_the_index_of_perfect_and_of_wrong_probabilities():
             estimate = calibration_index_estimate(Column(summary, 400, 0.95, rng=np.random.default_rng(i)))
             hits[truth] += estimate.low <= truth <= estimate.high
     assert min(hits.values()) >= 90
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("kind", ["spread", "votes", "certain", "near one", "next to each other"])
+def test_radii_of_few_scores_are_those_of_all_halvings(seed, kind, monkeypatch):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 250))
+    p = {
+        "spread": rng.random(n) ** rng.integers(1, 20),
+        "votes": rng.integers(0, 11, n) / 10.0,
+        "certain": rng.integers(0, 2, n).astype(float),
+        "near one": 1.0 - rng.random(n) ** 30,
+        "next to each other": 0.5 + rng.integers(0, 3, n) * 2.0**-50,
+    }[kind]
+    weight = rng.uniform(0.1, 5.0, n) if seed % 2 else None
+    bins = _fine_bins(cb.ScoreSummary.from_rows(p, rng.random(n) < p, weight))
+    found = _radius(bins, bins.scores)
+    monkeypatch.setattr(sys.modules["calibrant.metrics.calibration_index"], "_FEW_SCORES", 0)
+    np.testing.assert_array_equal(found, _radius(bins, bins.scores))

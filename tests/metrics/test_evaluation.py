@@ -13,6 +13,7 @@ from metric_data import draw_binary, draw_classes, draw_weights
 
 import calibrant as cb
 from calibrant import metrics
+from calibrant.errors import InvalidTypeError
 
 BINARY_NAMES = [
     "brier",
@@ -225,3 +226,58 @@ def test_verdict_on_classes_speaks_of_confidence():
 def test_verdict_on_weighted_rows_gives_a_share_instead_of_a_count():
     y, p = rows_at(0.9, 0.5, 200)
     assert "(100% of the weight)" in cb.evaluate(y, p, sample_weight=np.arange(200) + 1.0).verdict
+
+
+def without_and_with_intervals(y, p, **how):
+    return cb.evaluate(y, p, intervals=False, **how), cb.evaluate(y, p, **how)
+
+
+def assert_same_values(found, full, *, rtol=0.0):
+    assert list(found) == list(full)
+    for name, score in found.items():
+        np.testing.assert_allclose(score.value, full[name].value, rtol=rtol, atol=0.0, err_msg=name)
+        assert (score.n, score.n_eff, score.evaluated_on) == (full[name].n, full[name].n_eff, full[name].evaluated_on)
+        assert (score.note, score.where) == (full[name].note, full[name].where), name
+        assert score.method == "none", name
+        assert math.isnan(score.low)
+        assert math.isnan(score.high)
+    assert found.test is None
+    assert found.verdict == "Not judged: a verdict goes by intervals, and none were asked for."
+
+
+@pytest.mark.parametrize("n", [50, 100, 5000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_values_are_the_same_bits_without_intervals(n, weighted):
+    y, p = draw_binary(n)
+    weight = draw_weights(n) if weighted else None
+    assert_same_values(*without_and_with_intervals(y, p, sample_weight=weight, evaluated_on="held-out"))
+
+
+@pytest.mark.parametrize("name", ["impossible", "votes", "one class", "separated", "constant"])
+def test_values_and_notes_are_the_same_without_intervals_where_some_are_undefined(name):
+    y, p = {
+        "impossible": ([0, 1] * 30, [0.25, 0.0] * 30),
+        "votes": ([0, 1, 1, 0] * 20, [0.2, 0.4, 0.8, 0.6] * 20),
+        "one class": ([0] * 40, [0.1, 0.3] * 20),
+        "separated": ([0, 1] * 20, [0.25, 0.75] * 20),
+        "constant": ([0, 1] * 20, [0.5] * 40),
+    }[name]
+    assert_same_values(*without_and_with_intervals(y, p, classes=[0, 1]))
+
+
+def test_values_are_the_same_without_intervals_where_rows_are_not_independent():
+    y, p = draw_binary(400)
+    assert_same_values(*without_and_with_intervals(y, p, cluster=np.arange(400) // 8))
+
+
+@pytest.mark.parametrize("n_classes", [3, 12])
+def test_values_of_classes_are_the_same_without_intervals(n_classes):
+    rng = np.random.default_rng(n_classes)
+    P = rng.dirichlet(np.ones(n_classes), 300)
+    y = (rng.random(300)[:, None] > P.cumsum(axis=1)).sum(axis=1).clip(max=n_classes - 2)  # one class has no rows
+    assert_same_values(*without_and_with_intervals(y, P, classes=np.arange(n_classes)), rtol=1e-14)
+
+
+def test_intervals_is_a_flag():
+    with pytest.raises(InvalidTypeError, match="intervals=0 is not True or False"):
+        cb.evaluate([0, 1], [0.2, 0.8], intervals=0)

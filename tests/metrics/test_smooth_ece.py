@@ -10,12 +10,13 @@ import pyarrow.csv
 import pytest
 from hypothesis import given, strategies as st
 from metric_data import draw_binary, draw_classes, draw_weights
+from scipy.fft import dct
 from scipy.optimize import brentq
 
 import calibrant as cb
 from calibrant.metrics import calibration_in_the_large, smooth_ece
 from calibrant.metrics.estimates import Column
-from calibrant.metrics.smooth_ece import smooth_ece_estimate
+from calibrant.metrics.smooth_ece import _gap_values, _series, smooth_ece_estimate
 
 ROWS = st.lists(
     st.tuples(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])), st.booleans(), st.integers(1, 3)),
@@ -164,3 +165,14 @@ def test_niamey_ensemble_has_the_error_known_from_relplot_if_rows_at_the_ends_co
     assert smooth_ece(y, p, sample_weight=half_at_ends) == pytest.approx(0.2050, abs=5e-4)
     assert smooth_ece(y, p) == pytest.approx(by_quadrature(y, p), rel=1e-5)
     assert smooth_ece(y, p) == pytest.approx(0.2107, abs=5e-5)
+
+
+@pytest.mark.parametrize("kept", [1, 1024, 8192, 8193, 8194, 16384])
+def test_the_cosine_series_is_scipy_s(kept):
+    y, p = draw_binary(500)
+    ordered = _gap_values(cb.ScoreSummary.from_arrays(p, y).tied())
+    n = ordered.size
+    points = np.empty(n)
+    points[::2], points[1::2] = ordered[: n // 2], ordered[n // 2 :][::-1]
+    expected = 0.5 * dct(points, type=2)[:kept]
+    np.testing.assert_allclose(_series(np.fft.rfft(ordered), kept, n), expected, rtol=0, atol=1e-15)

@@ -310,13 +310,21 @@ def mean_gap_estimate(column: Column) -> Estimate:
 def worst_bin_estimate(column: Column) -> Estimate:
     """Estimate the gap of the bin that adds most to the calibration error, with Wilson's interval of its rate."""
     bins = column.uniform
-    b = int(np.argmax(bins.share * np.abs(bins.gap)))
+    b, where = worst_bin(column)
     low, high = (float(end[b]) for end in wilson(bins.rate, bins.size, column.level))
-    edges, predicted, observed = bins.edges[b], float(bins.mean_score[b]), float(bins.rate[b])
-    amount = count(round(bins.weight[b]), "row") if column.is_counted else f"{bins.share[b]:.0%} of the weight"
-    seen = f"predicted {rate(predicted)}, {'right' if column.is_top else 'happened'} {rate(observed)} ({amount})"
-    where = f"between {rate(edges[0])} and {rate(edges[1])}: {seen}"
+    predicted = float(bins.mean_score[b])
     return Estimate(float(bins.gap[b]), predicted - high, predicted - low, "Wilson", where=where)
+
+
+def worst_bin(column: Column) -> tuple[int, str]:
+    """Return the number of the bin of equal width that adds most to the calibration error, and words on it."""
+    bins = column.uniform
+    share = bins.share
+    b = int(np.argmax(share * np.abs(bins.gap)))
+    edges, predicted, observed = bins.edges[b], float(bins.mean_score[b]), float(bins.rate[b])
+    amount = count(round(bins.weight[b]), "row") if column.is_counted else f"{share[b]:.0%} of the weight"
+    seen = f"predicted {rate(predicted)}, {'right' if column.is_top else 'happened'} {rate(observed)} ({amount})"
+    return b, f"between {rate(edges[0])} and {rate(edges[1])}: {seen}"
 
 
 def ece_estimate(bins: list[Bins], size: float, level: float, rng: np.random.Generator) -> Estimate:
@@ -369,13 +377,14 @@ def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estima
     def end(square: float, sign: float) -> float:
         centre = square + 0.5 * z2 * by_gap
         half = math.sqrt(max(centre**2 - square**2 + z2 * alone, 0.0))
-        return _root(centre + sign * half)
+        return root_of_square(centre + sign * half)
 
-    value, low, high = _root(square), end(square, -1.0), end(max(square, 0.0), 1.0)
+    value, low, high = root_of_square(square), end(square, -1.0), end(max(square, 0.0), 1.0)
     return Estimate(value, min(low, value), high, "score (squared gaps)")
 
 
-def _root(square: float) -> float:
+def root_of_square(square: float) -> float:
+    """Return the error that a mean squared gap makes, which noise may have put below zero."""
     return math.sqrt(min(max(square, 0.0), 1.0))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import EPS, FloatArray
+from calibrant.numerics import EPS, BoolArray, FloatArray
 from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
@@ -24,6 +24,14 @@ _VERTICES = 128
 #: is so smooth that noise of neighbours has the same effect on it.
 _DRAWS = 1000
 _SOURCES = 32
+#: Which moment stands where in the normal equations of a parabola.
+_HANKEL = np.arange(3)[:, None] + np.arange(3)
+#: Halvings of [0, 1] by which the radius of a regression is found. Up to so many scores it is computed to this distance
+#: first, and found in the last few of them.
+_HALVINGS = 52
+_FEW_SCORES = 256
+_CLOSE_HALVINGS = 3
+_CLOSE = 0.5 * 2.0 ** (_CLOSE_HALVINGS - _HALVINGS)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,8 +145,8 @@ def calibration_index(
 def calibration_index_estimate(column: Column) -> Estimate:
     """Estimate the integrated calibration index of one column, with an interval from the noise of the smoother."""
     bins = _fine_bins(column.summary)
-    vertices, gap, smoother, fitted = _smooth(bins)
-    value = float(np.sum(bins.share * np.abs(gap)))
+    vertices, gap, smoother, fitted = smooth = _smooth(bins)
+    value = _mean_gap(bins, smooth)
     rate = np.clip(np.interp(bins.scores, vertices, fitted), 0.0, 1.0)
     near = bins.share * column.size * SPAN / bins.share.max()  # rows that a fitted rate rests on
     rate = (rate * near + 1.0) / (near + 2.0)
@@ -151,6 +159,12 @@ def calibration_index_estimate(column: Column) -> Estimate:
     at_vertices = share * (vertices - fitted)
     between = max(float(np.sum(bins.share * gap**2)) - value**2, 0.0) / column.size
     return noise_bounds(value, at_vertices, noise * share, between, column.level, column.rng)
+
+
+def index_of(summary: ScoreSummary) -> float:
+    """Return the integrated calibration index of the rows of a summary."""
+    bins = _fine_bins(summary)
+    return _mean_gap(bins, _smooth(bins))
 
 
 class _FineBins(NamedTuple):
@@ -192,36 +206,70 @@ def _smooth(bins: _FineBins) -> _Smooth:
     return _Smooth(vertices, bins.scores - np.interp(bins.scores, vertices, fitted), smoother, fitted)
 
 
+def _mean_gap(bins: _FineBins, smooth: _Smooth) -> float:
+    return float(np.sum(bins.share * np.abs(smooth.gap)))
+
+
 def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     """Return the weight of each bin's rate in the value at each vertex of a parabola fitted around it."""
     radius = _radius(bins, vertices)
-    u = (bins.scores - vertices[:, None]) / radius[:, None]
+    u = bins.scores - vertices[:, None]
+    u /= radius[:, None]
     distance = np.abs(u)
-    inside = np.maximum(1.0 - distance * distance * distance, 0.0)  # products: powers of arrays are slow
-    near = bins.share * (inside * inside * inside)
-    moments = [np.sum(near, axis=1)]
-    power = near
-    for _ in range(4):
-        power = power * u
-        moments.append(np.sum(power, axis=1))
-    normal = np.stack([np.stack(moments[i : i + 3], axis=-1) for i in range(3)], axis=-2) / moments[0][:, None, None]
+    inside = distance * distance  # products: powers of arrays are slow
+    inside *= distance
+    np.maximum(np.subtract(1.0, inside, out=inside), 0.0, out=inside)
+    near = inside * inside
+    near *= inside
+    near *= bins.share
+    moments, power = np.empty((vertices.size, 5)), near.copy()
+    for k in range(5):
+        np.add.reduce(power, axis=1, out=moments[:, k])
+        power *= u
+    normal = moments[:, _HANKEL] / moments[:, :1, None]
     inverse = np.linalg.pinv(normal, rcond=1e-10, hermitian=True)[:, 0, :]
     a, b, c = (column[:, None] for column in inverse.T)
-    return np.asarray(near * (a + b * u + c * u**2) / moments[0][:, None])
+    weight: FloatArray = np.multiply(b, u, out=power)
+    weight += a
+    np.multiply(u, u, out=u)
+    u *= c
+    weight += u
+    weight *= near
+    weight /= moments[:, :1]
+    return weight
 
 
 def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     """Return the distance from each vertex within which `SPAN` of the weight lies, by halving; never zero."""
     cumulative = np.concatenate(([0.0], np.cumsum(bins.share)))
     wanted = SPAN * cumulative[-1] * (1.0 - 8.0 * EPS)
-    low, high = np.zeros(vertices.size), np.ones(vertices.size)
-    for _ in range(52):
+
+    def is_enough(radius: FloatArray) -> BoolArray:
+        first = np.searchsorted(bins.scores, vertices - radius, side="left")
+        last = np.searchsorted(bins.scores, vertices + radius, side="right")
+        return np.asarray(cumulative[last] - cumulative[first] >= wanted)
+
+    low, high, n_halvings = np.zeros(vertices.size), np.ones(vertices.size), _HALVINGS
+    if bins.scores.size <= _FEW_SCORES:
+        near = _nearest_radius(bins.scores, vertices, cumulative, wanted)
+        near = np.clip(near, _CLOSE, 1.0 - _CLOSE)
+        below, above = near - _CLOSE, near + _CLOSE
+        if bool((is_enough(above) | (above == 1.0)).all() and (~is_enough(below) | (below == 0.0)).all()):
+            low, high, n_halvings = below, above, _CLOSE_HALVINGS
+    for _ in range(n_halvings):
         middle = 0.5 * (low + high)
-        first = np.searchsorted(bins.scores, vertices - middle, side="left")
-        last = np.searchsorted(bins.scores, vertices + middle, side="right")
-        is_enough = cumulative[last] - cumulative[first] >= wanted
-        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+        found = is_enough(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
     return high
+
+
+def _nearest_radius(scores: FloatArray, vertices: FloatArray, cumulative: FloatArray, wanted: float) -> FloatArray:
+    """Return the radius to rounding, as a multiple of the last halving, from all runs of scores that weigh enough."""
+    first = np.arange(np.searchsorted(cumulative, cumulative[-1] - wanted, side="right"))
+    last = np.searchsorted(cumulative, cumulative[first] + wanted)
+    last = np.minimum(last, scores.size) - 1
+    radius = np.maximum(vertices[:, None] - scores[first], scores[last] - vertices[:, None]).min(axis=1)
+    return np.asarray(np.rint(radius * 2.0**_HALVINGS) / 2.0**_HALVINGS)
 
 
 def _quantile(error: FloatArray, share: FloatArray, quantile: float) -> float:

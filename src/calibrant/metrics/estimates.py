@@ -21,7 +21,7 @@ from calibrant.numerics import FloatArray, kish_size, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
-from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
+from calibrant.validation import ArrayLike, as_generator, check_flag, check_fraction, check_integer
 
 T = TypeVar("T")
 #: With fewer rows of a class, intervals of ranking and of the calibration line are too short.
@@ -55,6 +55,11 @@ class Estimate:
     n: int | None = None
     n_eff: float | None = None
     effect: float = 1.0
+
+    @classmethod
+    def of_value(cls, value: float, note: str = "", where: str = "") -> Estimate:
+        """Return a value without an interval."""
+        return cls(value, math.nan, math.nan, "none", note, where)
 
     def of_rows(self, n: int, n_eff: float) -> Estimate:
         """Return the estimate with the numbers of rows that it is of."""
@@ -93,7 +98,8 @@ class Settings:
 
     `effect` is the design effect of what has none of its own among `effects`, by the names of scores; `part_effects`
     are those of the parts of the joint test of the one score, or of the top label, `class_effects` those of the mean
-    gap of each of several classes, and `dof` the degrees of freedom that all of them were measured with.
+    gap of each of several classes, and `dof` the degrees of freedom that all of them were measured with. `intervals`
+    says whether scores are to have intervals.
     """
 
     n_bins: int
@@ -104,6 +110,7 @@ class Settings:
     part_effects: Mapping[str, float] | None = None
     class_effects: Sequence[float] = ()
     dof: float = math.inf
+    intervals: bool = True
 
     @property
     def factor(self) -> float:
@@ -136,9 +143,12 @@ class Settings:
         )
 
 
-def check_settings(n_bins: int, level: float, rng: int | np.random.Generator | None) -> Settings:
+def check_settings(
+    n_bins: int, level: float, rng: int | np.random.Generator | None, *, intervals: bool = True
+) -> Settings:
     """Check what the caller asks for."""
-    return Settings(check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level), as_generator(rng))
+    bins, level = check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level)
+    return Settings(bins, level, as_generator(rng), intervals=check_flag("intervals", intervals))
 
 
 class Measured:
@@ -192,10 +202,15 @@ class Column(Measured):
             other.__dict__["quantile"] = self.quantile
         return other
 
+    def score(self, name: str, estimate: Estimate, evaluated_on: str) -> Score:
+        """Return an estimate of the column as a score with this name."""
+        return estimate.to_score(
+            name, level=self.level, n=self.n_rows, evaluated_on=evaluated_on, n_eff=self.size, scale=self.scale
+        )
+
     def scores(self, estimates: Mapping[str, Estimate], evaluated_on: str) -> dict[str, Score]:
         """Return estimates of the column as scores by their names."""
-        known: dict[str, Any] = {"level": self.level, "n": self.n_rows, "n_eff": self.size, "scale": self.scale}
-        return named_scores(estimates, evaluated_on=evaluated_on, **known)
+        return {name: self.score(name, estimate, evaluated_on) for name, estimate in estimates.items()}
 
     @property
     def size(self) -> float:
@@ -265,13 +280,21 @@ def mean_of(parts: Sequence[tuple[FloatArray, FloatArray]], size: float, *, extr
     `size` is the effective number of rows. Where `extra` is given, two more rows are imagined when the spread is
     measured, with its values on average: so that data in which nothing varied do not claim certainty.
     """
-    weight = math.fsum(float(w.sum()) for _, w in parts)
-    mean = math.fsum(total(w, v) for v, w in parts) / weight
+    mean, weight = mean_value(parts), _weight_of(parts)
     if not math.isfinite(mean):
         return Mean(mean, math.nan)
     with np.errstate(invalid="ignore"):
         spread = math.fsum(total(w, (v - mean) ** 2) for v, w in parts) / weight
     return mean_of_moments(mean, spread, size, extra=extra)
+
+
+def mean_value(parts: Sequence[tuple[FloatArray, FloatArray]]) -> float:
+    """Return the mean of values with weights, given in parts."""
+    return math.fsum(total(w, v) for v, w in parts) / _weight_of(parts)
+
+
+def _weight_of(parts: Sequence[tuple[FloatArray, FloatArray]]) -> float:
+    return math.fsum(float(w.sum()) for _, w in parts)
 
 
 def mean_of_moments(mean: float, spread: float, size: float, *, extra: FloatArray | None = None) -> Mean:

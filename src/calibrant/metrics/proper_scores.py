@@ -14,6 +14,9 @@ from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import ArrayLike, check_fraction
 
+#: What is said of an infinite log loss.
+INFINITE = "infinite: something happened that had probability 0"
+
 
 class Losses(NamedTuple):
     """What each probability of an event costs if the event happens, and if it doesn't."""
@@ -68,8 +71,7 @@ def log_loss_estimate(column: Column) -> Estimate:
 def bounded_log_loss(mean: Mean, level: float) -> Estimate:
     """Estimate a mean log loss, which has no interval where it is infinite."""
     if np.isinf(mean.value):
-        note = "infinite: something happened that had probability 0"
-        return Estimate(mean.value, mean.value, mean.value, "none", note)
+        return Estimate(mean.value, mean.value, mean.value, "none", INFINITE)
     return normal_estimate(mean, level, least=0.0, most=np.inf)
 
 

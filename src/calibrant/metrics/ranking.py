@@ -156,13 +156,19 @@ def macro_auc_estimate(
     """
     if not influences:
         return UNDEFINED
-    auc = float(np.mean([each.auc for each in influences]))
+    mean = macro_auc([each.auc for each in influences], n_classes)
     error = math.sqrt(mean_square / len(influences) ** 2 / size)
     rarest = min(min(each.base_rate, 1.0 - each.base_rate) for each in influences)
-    estimate = _auc_interval(auc, error, size * rarest, size * (1.0 - rarest), level)
-    if len(influences) == n_classes:
-        return estimate
-    return replace(estimate, note=f"mean over {len(influences)} of {n_classes} classes: the others have no rows")
+    estimate = _auc_interval(mean.value, error, size * rarest, size * (1.0 - rarest), level)
+    return replace(estimate, note=mean.note)
+
+
+def macro_auc(aucs: Sequence[float], n_classes: int) -> Estimate:
+    """Return the mean of the AUC of those of the classes that have rows, without an interval."""
+    if not aucs:
+        return UNDEFINED
+    few = f"mean over {len(aucs)} of {n_classes} classes: the others have no rows" if len(aucs) < n_classes else ""
+    return Estimate.of_value(float(np.mean(aucs)), few)
 
 
 def _auc_interval(auc: float, error: float, m: float, n: float, level: float) -> Estimate:

@@ -179,20 +179,35 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     factor = np.maximum(variance / np.diag(bread), least) * column.size / max(column.size - 2.0, 1.0)
     p, weight, _, positives = fine_sums(summary)
     total = summary.total_weight
+    few = _few_events(column, dot(weight, p))
     cells = _on_logits(TiedScores(p, weight, positives))
     cells = TiedScores(cells.scores, weight / total, positives / total)  # whose sums are in range
     reach = normal_quantile(column.level) * np.sqrt(factor) / math.sqrt(total)
     ends = _profile_ends(cells, line, reach, np.sqrt(np.diag(bread)) * math.sqrt(total))
-    share = column.size / summary.total_weight
-    rarest = share * max(min(f, summary.total_weight - f) for f in (summary.total_positives, dot(weight, p)))
     if not np.isfinite(ends).all():
         undefined = Estimate(math.nan, math.nan, math.nan, "none", "undefined: the data give the interval no end")
         return {"slope": undefined, "intercept": undefined}
-    few = f"too few events: {rarest:.1f} rows of the rarer class are expected, or seen" if rarest < _FEW_EVENTS else ""
     return {
         name: Estimate(value, min(low, value), max(high, value), "profile likelihood", few)
         for name, value, (low, high) in zip(("slope", "intercept"), line, ends, strict=True)
     }
+
+
+def slope_intercept_values(column: Column) -> dict[str, Estimate]:
+    """Return slope and intercept of one column without intervals."""
+    summary, ties = column.summary, _on_logits(column.summary.tied())
+    reason = _why_no_line(ties)
+    if reason:
+        return dict.fromkeys(_Line._fields, Estimate.of_value(math.nan, f"undefined: {reason}"))
+    few = _few_events(column, dot(summary.weight, summary.scores))
+    return {name: Estimate.of_value(value, few) for name, value in zip(_Line._fields, _fit(ties), strict=True)}
+
+
+def _few_events(column: Column, expected: float) -> str:
+    """Say how many rows of the rarer class there are, or are expected by the sum of the probabilities, if very few."""
+    total = column.summary.total_weight
+    rarest = column.size / total * max(min(f, total - f) for f in (column.summary.total_positives, expected))
+    return f"too few events: {rarest:.1f} rows of the rarer class are expected, or seen" if rarest < _FEW_EVENTS else ""
 
 
 @dataclass(frozen=True, slots=True)

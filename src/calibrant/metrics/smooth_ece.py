@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,8 @@ _NOISE_POINTS_PER_WIDTH = 4.0
 _NOISE_POINTS = (1 << 5, 1 << 11)
 _DEVIATES = 1 << 18
 _LEAST_DRAWS = 200
+#: Waves whose number times the width is more than this are damped to less than the smallest number.
+_VANISHES = 39.0 / np.pi
 #: The width is found to this precision.
 _TOLERANCE = 1e-13
 
@@ -70,7 +74,7 @@ def smooth_ece(
     0.25
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return _solve(_gap_series(rows.one_column().tied()))
+    return smooth_error(rows.one_column().tied())
 
 
 def smooth_ece_estimate(column: Column) -> Estimate:
@@ -80,7 +84,7 @@ def smooth_ece_estimate(column: Column) -> Estimate:
     bounds the crossing of E and the width too.
     """
     summary = column.summary
-    value = _solve(_gap_series(summary.tied()))
+    value = smooth_error(summary.tied())
     width = max(value, 1.0 / _NOISE_POINTS[1])
     m = _points(width, _NOISE_POINTS_PER_WIDTH, _NOISE_POINTS)
     scores, weight, weight_squared, positives = summary.distinct
@@ -107,8 +111,17 @@ def _smoothed(values: FloatArray, width: float) -> FloatArray:
     return np.asarray(np.fft.irfft(np.fft.rfft(mirrored) * _damping(n + 1, width), 2 * n)[..., :n])
 
 
-def _gap_series(ties: TiedScores) -> FloatArray:
-    """Return the cosine coefficients on [0, 1] of the measure that gives each row its share of w (p - y)."""
+def smooth_error(ties: TiedScores) -> float:
+    """Return the smooth calibration error of the rows."""
+    values = _gap_values(ties)
+    waves = np.fft.rfft(values)
+    coarse = _crossing(_series(waves, _POINTS[0], values.size), _POINTS[0])
+    n = min(_points(max(coarse, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), values.size)
+    return min(coarse if n <= _POINTS[0] else _crossing(_series(waves, n, values.size), n), 1.0)
+
+
+def _gap_values(ties: TiedScores) -> FloatArray:
+    """Return the measure on [0, 1] that gives each row its share of w (p - y): points in the order 0, 2, ..., 1."""
     n = _GRID[max(least for least in _GRID if ties.scores.size >= least)]
     gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
     position = ties.scores * n + 0.5  # one point further, so that point 0 is the mirror image of point 1
@@ -119,15 +132,21 @@ def _gap_series(ties: TiedScores) -> FloatArray:
     grid[1] += grid[0]
     grid[n] += grid[n + 1]
     inner = grid[1 : n + 1]
-    series = np.fft.rfft(np.concatenate((inner, inner[::-1])))
-    return np.asarray(0.5 * (series * _shift(series.size, n).conj()).real)
+    return np.concatenate((inner[::2], inner[::-2]))
 
 
-def _solve(series: FloatArray) -> float:
-    """Return the width at which the error of the gap with these cosine coefficients is the width itself."""
-    coarse = _crossing(series, _POINTS[0])
-    n = min(_points(max(coarse, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), series.size - 1)
-    return min(coarse if n <= _POINTS[0] else _crossing(series, n), 1.0)
+def _series(waves: npt.NDArray[np.complex128], kept: int, n: int) -> FloatArray:
+    """Return the first cosine coefficients on [0, 1] of n values, of the Fourier transform of `_gap_values`.
+
+    Makhoul (1980), *A fast cosine transform in one and two dimensions*, IEEE Transactions on Acoustics, Speech and
+    Signal Processing 28.
+    """
+    shift = _shift(n, n)
+    half = min(kept, waves.size)
+    low: FloatArray = (waves[:half] * shift[:half].conj()).real
+    if kept == half:
+        return low
+    return np.concatenate((low, (waves[n - kept + 1 : n - half + 1][::-1] * shift[half:kept]).real))
 
 
 def _crossing(series: FloatArray, n: int) -> float:
@@ -155,8 +174,10 @@ def _crossing(series: FloatArray, n: int) -> float:
 
 def _error(series: FloatArray, width: float, n: int) -> float:
     """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width."""
-    kept = series[: min(n, series.size)]
-    waves = kept * _damping(kept.size, width) * _shift(kept.size, n)
+    m = series.size
+    if m * width > _VANISHES:  # the others are damped to zero
+        m = int(_VANISHES / width) + 1
+    waves = series[:m] * _damping(m, width) * _shift(series.size, n)[:m]
     return float(np.abs(np.fft.irfft(waves, 2 * n)[:n]).sum()) * 2.0
 
 
@@ -165,9 +186,12 @@ def _damping(n: int, width: float) -> FloatArray:
     return np.asarray(np.exp(-0.5 * (np.pi * width * np.arange(n)) ** 2))
 
 
+@lru_cache(maxsize=4)
 def _shift(n_waves: int, n_points: int) -> npt.NDArray[np.complex128]:
-    """Return the phases between the middles of equal parts and their left ends."""
-    return np.asarray(np.exp(0.5j * np.pi / n_points * np.arange(n_waves)))
+    """Return the phases between the middles of equal parts and their left ends: read-only, kept for the next rows."""
+    found = np.asarray(np.exp(0.5j * np.pi / n_points * np.arange(n_waves)))
+    found.flags.writeable = False
+    return found
 
 
 def _points(width: float, per_width: float, bounds: tuple[int, int]) -> int:
