@@ -34,7 +34,7 @@ _FEW_VALUES = 1 << 10
 def expit(z: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(-z)) without overflow."""
     e = np.exp(-np.abs(z))
-    upper = np.exp(np.minimum(z, 0.0)) if z.size < _FEW_VALUES else np.where(z >= 0, 1.0, e)  # the same bits
+    upper = np.exp(np.minimum(z, 0.0)) if e.size < _FEW_VALUES else np.where(z >= 0, 1.0, e)  # the same bits
     return upper / (1.0 + e)
 
 
