@@ -4,9 +4,9 @@ Of the last part of the rows each window is predicted by a model, and calibrated
 was known when it started. "kept": the model of the first window is used in all of them; "refreshed": that model, with a
 temperature refitted to the newest rows before each window.
 
-The goal of no window that is worse beyond noise was first held against each window's own 95% interval, which a window
-without any effect is above one time in 40; 1.7% of 234 windows were. It is held against intervals of all windows at once
-since then, on the same data, and each window's own interval against that one time in 40.
+The goal of no window that is worse beyond noise was first held against each window's own 95% interval, which lies above
+zero one time in 40 where there is no effect; those of 1.7% of 234 windows did. Since then, on the same data, it is held
+against intervals of all windows at once, and each window's own interval against that one time in 40.
 """
 
 from __future__ import annotations
