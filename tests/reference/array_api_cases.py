@@ -103,6 +103,7 @@ def test_arrays_of_another_library_than_the_fits_are_refused(library: str) -> No
             model.predict(other(X, library))
 
 
+@pytest.mark.filterwarnings("ignore:torch.asarray:UserWarning")
 def test_torch_of_gradients_is_refused() -> None:
     torch = pytest.importorskip("torch", reason="torch has no wheel for CPUs on PyPI, only one of several GB with CUDA")
     X, y = make_classification(200, 6, random_state=2)
