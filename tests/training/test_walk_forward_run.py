@@ -162,6 +162,7 @@ def test_the_command_shows_windows_in_eighty_columns() -> None:
         (("--walk-forward", "-2"), "walk_forward=-2 is too small"),
         (("--walk-forward", "400"), "walk_forward=400 windows don't fit into"),
         (("--walk-forward", "3", "--history", "rollin"), "Did you mean 'rolling'?"),
+        (("--history", "rolling"), "Pass walk_forward too"),
         (("--walk-forward", "year", "--test", "0.05"), "no year starts in the last part of the rows"),
     ],
 )

@@ -145,6 +145,11 @@ class TrainConfig:
         self._check_columns()
         check_walk_forward(self.walk_forward)
         check_choice("history", self.history, HISTORIES)
+        if self.history != HISTORIES[0] and self.walk_forward == NO_WINDOWS:
+            raise InvalidInputError(
+                f"history={self.history!r} says what is fitted to before each window, and there are none. Pass "
+                "walk_forward too, or leave history out."
+            )
         check_choice("calibrate", self.calibrate, WHEN)
         check_choice("class_weight", self.class_weight, get_args(ClassWeight))
         check_choice("stakes", self.stakes, get_args(StakeKind))
