@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.image import imread
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
@@ -37,15 +38,13 @@ def test_a_page_runs_prints_what_it_shows_and_draws_its_pictures(
         run(text, name)
     assert pictures(text)
     for picture in pictures(text):
-        drawn, kept = (mpl.image.imread(folder / picture) for folder in (tmp_path, GUIDE))
+        drawn, kept = (imread(folder / picture) for folder in (tmp_path, GUIDE))
         assert drawn.shape == kept.shape, picture
         assert np.abs(drawn - kept).mean() < _DIFFERENCE, f"{picture} differs: copy what the page draws into docs/guide"
 
 
 def test_pictures_that_differ_are_told_apart() -> None:
-    kept = [
-        mpl.image.imread(GUIDE / picture) for name in PAGES for picture in pictures((GUIDE / name).read_text("utf-8"))
-    ]
+    kept = [imread(GUIDE / picture) for name in PAGES for picture in pictures((GUIDE / name).read_text("utf-8"))]
     for i, one in enumerate(kept):
         for other in kept[:i]:
             assert one.shape != other.shape or np.abs(one - other).mean() > _DIFFERENCE
