@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import resource
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from child_runs import in_child, killed_at, without_space
 
 from calibrant.errors import CalibrantError
 from calibrant.training import TrainConfig, as_bars, list_runs, load_run, refresh_run, run_training
@@ -33,37 +29,6 @@ def run(table: pa.Table, tmp_path: Path) -> Run:
     return run_training(CONFIG, bars=as_bars(table[:900]), root=tmp_path)
 
 
-def in_child(target: Callable[..., None], *arguments: Any) -> int | None:
-    child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
-    child.start()
-    child.join()
-    return child.exitcode
-
-
-def killed_at(run: Run, table: pa.Table, n_events: int) -> None:
-    """Refresh in a child process, and kill it when it touches the new run for the n-th time."""
-    left = [n_events]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("open", "os.mkdir", "os.rename") and "_refreshed_" in str(arguments[0]):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-    refresh_run(run, table)
-
-
-def without_space(run: Run, table: pa.Table, most_bytes: int) -> None:
-    """Refresh in a child process in which files can't grow beyond some size, as on a disk that is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        refresh_run(run, table)
-    except OSError:
-        os._exit(7)
-
-
 def old_is_whole(run: Run, before: bytes) -> None:
     load_run(run.path).check()
     names = len(run.found["features"])
@@ -75,7 +40,9 @@ def test_a_refresh_that_is_killed_leaves_the_old_run_whole_and_all_or_nothing_of
     n_events: int, run: Run, table: pa.Table
 ) -> None:
     before = run.predict_proba(np.zeros((3, len(run.found["features"])))).tobytes()
-    assert in_child(killed_at, run, table, n_events) == (0 if n_events == 1_000 else -signal.SIGKILL)
+    assert in_child(killed_at, n_events, "_refreshed_", refresh_run, run, table) == (
+        0 if n_events == 1_000 else -signal.SIGKILL
+    )
     old_is_whole(run, before)
     runs, n_partial = list_runs(run.path.parent)
     if n_events == 1_000:
@@ -94,6 +61,6 @@ def test_a_refresh_that_is_killed_leaves_the_old_run_whole_and_all_or_nothing_of
 @pytest.mark.parametrize("most_bytes", [0, 500, 3_000, 20_000])
 def test_a_disk_that_is_full_leaves_the_old_run_and_nothing_else(most_bytes: int, run: Run, table: pa.Table) -> None:
     before = run.predict_proba(np.zeros((3, len(run.found["features"])))).tobytes()
-    assert in_child(without_space, run, table, most_bytes) == 7
+    assert in_child(without_space, most_bytes, refresh_run, run, table) == 7
     old_is_whole(run, before)
     assert list(run.path.parent.iterdir()) == [run.path]

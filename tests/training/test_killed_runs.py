@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import signal
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from child_runs import in_child, killed_at, without_space
 
 from calibrant.errors import CalibrantError
 from calibrant.training.bars import Bars
@@ -41,42 +39,11 @@ def walked(root: str, bars: Bars) -> None:
 RUNS = [(stacked, n) for n in (2, 8, 17, 31)] + [(walked, n) for n in (2, 9, 14)]
 
 
-def in_child(target: Callable[..., None], *arguments: Any) -> int | None:
-    child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
-    child.start()
-    child.join()
-    return child.exitcode
-
-
-def killed_at(root: str, bars: Bars, n_events: int, run: Callable[[str, Bars], None] = stacked) -> None:
-    """Run in a child process, and kill it when it touches a file of the run for the n-th time."""
-    left = [n_events]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("open", "os.mkdir", "os.rename") and root in str(arguments[0]):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-    run(root, bars)
-
-
-def without_space(root: str, bars: Bars, most_bytes: int, run: Callable[[str, Bars], None]) -> None:
-    """Run in a child process in which files can't grow beyond some size, as on a disk that is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        run(root, bars)
-    except OSError:
-        os._exit(7)
-
-
 @pytest.mark.parametrize(("run", "n_events"), RUNS)
 def test_a_run_that_is_killed_leaves_nothing_that_loads_and_the_next_run_clears_up(
     run: Callable[[str, Bars], None], n_events: int, bars: Bars, tmp_path: Path
 ) -> None:
-    assert in_child(killed_at, str(tmp_path), bars, n_events, run) == -signal.SIGKILL
+    assert in_child(killed_at, n_events, str(tmp_path), run, str(tmp_path), bars) == -signal.SIGKILL
     runs, n_partial = list_runs(tmp_path)
     assert (runs, n_partial) == ([], 0 if n_events == 2 else 1)
     for entry in tmp_path.iterdir():
@@ -110,13 +77,13 @@ def test_a_run_that_is_killed_at_any_time_leaves_all_or_nothing(
 def test_a_disk_that_is_full_leaves_nothing_of_a_run(
     run: Callable[[str, Bars], None], most_bytes: int, bars: Bars, tmp_path: Path
 ) -> None:
-    assert in_child(without_space, str(tmp_path), bars, most_bytes, run) == 7
+    assert in_child(without_space, most_bytes, run, str(tmp_path), bars) == 7
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_a_stack_that_was_killed_and_is_run_again_gives_the_same_metrics(bars: Bars, tmp_path: Path) -> None:
-    assert in_child(killed_at, str(tmp_path), bars, 12) == -signal.SIGKILL
+    assert in_child(killed_at, 12, str(tmp_path), stacked, str(tmp_path), bars) == -signal.SIGKILL
     for root in (tmp_path, tmp_path / "elsewhere"):
         stacked(str(root), bars)
     found = [list_runs(root)[0][-1].path / "metrics.json" for root in (tmp_path, tmp_path / "elsewhere")]

@@ -6,16 +6,13 @@ import json
 import multiprocessing
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from child_runs import in_child, killed_at, without_space
 from sklearn.ensemble import RandomForestClassifier
 
 import calibrant as cb
@@ -181,30 +179,13 @@ def test_the_saved_calibrator_of_a_balanced_run_undoes_the_weights_too(
     assert run.predict_proba(rows.X).tobytes() == expected.tobytes()
 
 
-def _killed_at(root: str, bars: Bars, n_events: int) -> None:
-    """Run in a child process, and kill it when it touches a file of the run for the n-th time."""
-    left = [n_events]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("open", "os.mkdir", "os.rename") and root in str(arguments[0]):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
+def trained(root: str, bars: Bars) -> None:
     run_training(CONFIG, bars=bars, root=root)
-
-
-def _in_child(target: Callable[..., None], *arguments: Any) -> int | None:
-    child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
-    child.start()
-    child.join()
-    return child.exitcode
 
 
 @pytest.mark.parametrize("n_events", [1, 2, 3, 5, 7, 9, 10, 12, 14, 16, 21, 28, 44, 58, 59, 60, 99])
 def test_a_run_that_is_killed_leaves_all_or_nothing(n_events: int, bars: Bars, tmp_path: Path) -> None:
-    code = _in_child(_killed_at, str(tmp_path), bars, n_events)
+    code = in_child(killed_at, n_events, str(tmp_path), trained, str(tmp_path), bars)
     runs, n_partial = list_runs(tmp_path)
     assert code == (0 if n_events == 99 else -signal.SIGKILL)
     assert (len(runs), n_partial) == {1: (0, 0), 2: (0, 0), 60: (1, 0), 99: (1, 0)}.get(n_events, (0, 1))
@@ -219,7 +200,7 @@ def test_a_run_that_is_killed_leaves_all_or_nothing(n_events: int, bars: Bars, t
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_run_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bars: Bars, tmp_path: Path) -> None:
-    child = multiprocessing.get_context("fork").Process(target=_killed_at, args=(str(tmp_path), bars, -1))
+    child = multiprocessing.get_context("fork").Process(target=trained, args=(str(tmp_path), bars))
     child.start()
     child.join(np.random.default_rng(seed).uniform(0.05, 0.8))
     child.kill()
@@ -229,19 +210,9 @@ def test_a_run_that_is_killed_at_any_time_leaves_all_or_nothing(seed: int, bars:
         assert files(run) == FILES
 
 
-def _with_small_files(root: str, bars: Bars, most_bytes: int) -> None:
-    """Run in a child process in which files can't grow beyond some size, as on a disk that is full."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        run_training(CONFIG, bars=bars, root=root)
-    except OSError:
-        os._exit(7)
-
-
 @pytest.mark.parametrize("most_bytes", [0, 700, 3_000, 9_000, 30_000])
 def test_a_disk_that_is_full_leaves_nothing(most_bytes: int, bars: Bars, tmp_path: Path) -> None:
-    assert _in_child(_with_small_files, str(tmp_path), bars, most_bytes) == 7
+    assert in_child(without_space, most_bytes, trained, str(tmp_path), bars) == 7
     assert list(tmp_path.iterdir()) == []
 
 

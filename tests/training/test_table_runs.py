@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import re
 import signal
 import struct
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from child_runs import in_child, killed_at
 from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.metrics import accuracy_score, log_loss
@@ -317,28 +315,13 @@ def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
     assert not Path("experiments/runs").exists() or list(Path("experiments/runs").iterdir()) == []
 
 
-def killed_at(root: str, n_events: int) -> None:
-    """Run in a child process, and kill it when it touches a file of the run for the n-th time."""
-    left = [n_events]
-
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in ("open", "os.mkdir", "os.rename") and root in str(arguments[0]):
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(count)
-    run_training(TrainConfig(model="logistic", **NAMED), table=cancer(), root=root)
-
-
 @pytest.mark.parametrize("n_events", [2, 9, 20, 40])
 def test_a_run_on_a_table_that_is_killed_leaves_nothing_that_loads(n_events: int, tmp_path: Path) -> None:
-    child = multiprocessing.get_context("fork").Process(target=killed_at, args=(str(tmp_path), n_events))
-    child.start()
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
+    config = TrainConfig(model="logistic", **NAMED)
+    run_it = partial(run_training, config, table=cancer(), root=tmp_path)
+    assert in_child(killed_at, n_events, str(tmp_path), run_it) == -signal.SIGKILL
     assert list_runs(tmp_path)[0] == []
-    run = run_training(TrainConfig(model="logistic", **NAMED), table=cancer(), root=tmp_path)
+    run = run_it()
     assert [entry.name for entry in tmp_path.iterdir()] == [run.run_id], "the next run clears up"
 
 
