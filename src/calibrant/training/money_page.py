@@ -53,29 +53,24 @@ def _tables(figures: dict[str, Any]) -> list[pages.Table]:
     """Return the table of growth, and that of what else is known of each path."""
     per, level, paths = figures["per"], percent_level(figures["level"]), list(figures["paths"].items())
 
-    def ends(key: str) -> Any:
-        return lambda item: "" if item[1][key] is None else pages.ends(item[1][key], 4)
-
-    def value(key: str) -> Any:
-        return lambda item: "" if item[1][key] is None else _number(item[1][key]["value"])
+    def ends(item: tuple[str, Any]) -> str:
+        return _ends(item[1]["growth"]) if item[1]["growth"] is not None else ""
 
     first = ("", lambda item: item[0].replace(" ", "\N{NO-BREAK SPACE}"))
     growth = [
-        (f"Growth a {per}", value("growth")),
-        (f"{level} interval", ends("growth")),
-        ("Over holding", value("over_buy_and_hold")),
-        (f"{level} interval ", ends("over_buy_and_hold")),
+        (f"Growth a {per}", lambda item: "" if item[1]["growth"] is None else _number(item[1]["growth"]["value"])),
+        (f"{level} interval", ends),
+        ("Final capital", lambda item: pages.decimals(item[1]["final"]["value"], 3)),
     ]
     capital = [
-        ("Final capital", lambda item: pages.decimals(item[1]["final"]["value"], 3)),
-        ("Largest fall", lambda item: pages.percent(item[1]["max_drawdown"]["value"])),
+        ("Largest fall", lambda item: _percent(item[1]["max_drawdown"]["value"])),
         (f"{level} of paths", lambda item: _percents(item[1]["max_drawdown"])),
-        ("Open", lambda item: pages.percent(item[1]["mean_exposure"])),
-        (f"Turnover a {per}", lambda item: pages.decimals(item[1]["turnover"], 2)),
+        ("Open", lambda item: _percent(item[1]["mean_exposure"])),
+        (f"Turnover a {per}", lambda item: pages.decimals(round(item[1]["turnover"], 2), 2)),
     ]
     return [
-        pages.table("Growth", paths, [first, *growth], wide=(3, 4)),
-        pages.table("Capital", paths, [first, *capital], wide=(3, 5)),
+        pages.table("Growth", paths, [first, *growth], wide=(2,)),
+        pages.table("Capital", paths, [first, *capital], wide=(2, 4)),
     ]
 
 
@@ -83,13 +78,14 @@ def _facts(figures: dict[str, Any]) -> list[tuple[str, str]]:
     found = [(f"Threshold, {name}", figures[name]["reason"]) for name in (BEFORE, AFTER)]
     for name in (BEFORE, AFTER):
         returns, per = figures[name]["returns"], figures["per"]
-        gap = returns["gap"]
-        said = (
-            f"{pages.signed(returns['promised']['value'], 4)} a {per} promised, "
-            f"{pages.signed(returns['realised']['value'], 4)} came: {pages.signed(gap['value'], 4)}, "
-            f"interval {pages.ends(gap, 4)}"
-        )
+        promised, came, gap = (_number(returns[part]["value"]) for part in ("promised", "realised", "gap"))
+        said = f"{promised} a {per} promised, {came} came: {gap}, interval {_ends(returns['gap'])}"
         found.append((f"Returns, {name}", said))
+    for name in (BEFORE, AFTER):
+        over = figures["paths"][name]["over_buy_and_hold"]
+        if over is not None and over["value"] is not None:
+            said = f"growth of {_number(over['value'])} a {figures['per']} more, interval {_ends(over)}"
+            found.append((f"Beside holding, {name}", said))
     for one in figures["specified"]:
         least, most = map(pages.percent, one["specified"])
         said = (
@@ -104,17 +100,22 @@ def _facts(figures: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _number(value: float | None) -> str:
-    return "all lost" if value is None else pages.signed(value, 4)
+    """Write a growth or return to the basis point: what is below that is nothing."""
+    return "all lost" if value is None else pages.signed(round(value, 4), 4)
+
+
+def _ends(found: dict[str, Any]) -> str:
+    return pages.ends({end: None if found[end] is None else round(found[end], 4) for end in ("low", "high")}, 4)
 
 
 def _percent(value: float | None) -> str:
-    return "undefined" if value is None else pages.percent(value)
+    return "undefined" if value is None else pages.percent(round(value, 3) + 0.0)  # no minus zero
 
 
 def _percents(found: dict[str, Any]) -> str:
     if found["low"] is None or found["high"] is None:
         return ""
-    return f"{pages.percent(found['low'])} to {pages.percent(found['high'])}"
+    return f"{_percent(found['low'])} to {_percent(found['high'])}"
 
 
 def _svg(money: Money) -> str:
