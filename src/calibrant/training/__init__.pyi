@@ -32,13 +32,14 @@ from calibrant.training.labels import LABEL_KINDS as LABEL_KINDS
 from calibrant.training.metrics_report import (
     AFTER as AFTER,
     BEFORE as BEFORE,
+    LEVEL as LEVEL,
     NO_SKILL as NO_SKILL,
     has_skill as has_skill,
 )
 from calibrant.training.models import MODELS as MODELS
 from calibrant.training.money import HOLD as HOLD, NEARLY_ALL as NEARLY_ALL
 from calibrant.training.out_of_fold import VARIANTS as VARIANTS
-from calibrant.training.refresh_gate import LEVEL as LEVEL, PAIRED_WITH as PAIRED_WITH
+from calibrant.training.refresh_gate import PAIRED_WITH as PAIRED_WITH
 from calibrant.training.run_folder import DEFAULT_ROOT as DEFAULT_ROOT
 from calibrant.training.stacking import CLASS_FREQUENCIES as CLASS_FREQUENCIES
 from calibrant.training.walk_forward import harm_text as harm_text

@@ -26,7 +26,7 @@ from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.dataset import Dataset
-from calibrant.training.refresh_gate import IN_USE, LEVEL, NONE, PAIRED_WITH, RefreshGate, newest_rows
+from calibrant.training.refresh_gate import IN_USE, NONE, PAIRED_WITH, RefreshGate, newest_rows
 from calibrant.training.run_folder import Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import write_page
@@ -62,7 +62,7 @@ class RefreshResult(Readable):
         Independent labels that the later rows are worth.
     differences : dict
         The candidate's mean log loss on the later rows less that of the calibrator "in_use", and less that of "none":
-        `value`, `standard_error`, `low` and `high`, by a block bootstrap over times. Empty where none was measured.
+        `value`, `standard_error`, `low` and `high`, by Student's t over blocks of time. Empty where none was measured.
     decision : str
         Whether the candidate calibrates, and why.
     """
@@ -96,7 +96,7 @@ class RefreshResult(Readable):
         return rows_as_columns([{"log_loss_less_that_of": name, **gap} for name, gap in self.differences.items()])
 
     def _coverage(self) -> float:
-        return LEVEL
+        return metrics_report.LEVEL
 
     def _before(self) -> list[str]:
         return [f"{self.parent}: {self.status.replace('_', ' ')}: {self.reason}"]

@@ -15,7 +15,7 @@ from calibrant.chain import Chain
 from calibrant.dependence import as_times
 from calibrant.errors import CalibrantWarning, ColumnOrderError, InvalidLabelError, InvalidTypeError
 from calibrant.fitted import Fitted
-from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.numerics import FloatArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.prior import PriorShift
 from calibrant.rows import Rows
@@ -23,16 +23,12 @@ from calibrant.training import metrics_report
 from calibrant.training.bundle import Member
 from calibrant.training.calibration import Calibration, calibrate_rows, deployed, new_calibrator, temperature_of_one
 from calibrant.training.dataset import FEWEST_ROWS, Dataset
-from calibrant.training.metrics_report import AFTER, BEFORE, Forecasts
+from calibrant.training.metrics_report import AFTER, BEFORE, ROUNDING, Forecasts
 from calibrant.training.run_folder import Run
 from calibrant.training.trainer import unweighted
 
-#: Coverage of the intervals of differences.
-LEVEL = 0.95
 #: Independent labels without which a mean difference says nothing.
 _FEWEST_LABELS = 10
-#: Differences of probabilities, and of mean log losses, that are rounding.
-_ROUNDING = 1e-12
 #: What a candidate is paired with.
 IN_USE, NONE = "in_use", "none"
 PAIRED_WITH = {IN_USE: "the calibrator in use", NONE: "no calibrator"}
@@ -110,20 +106,14 @@ class RefreshGate:
     @property
     def differences(self) -> dict[str, dict[str, float]]:
         """The candidate's log loss less that of what it is paired with."""
-        z = normal_quantile(LEVEL)
-        found = {}
-        for name, measured in self.figures.items():
-            gap = measured["differences"][f"log_loss_{AFTER}_minus_{BEFORE}"]
-            error = gap["standard_error"]
-            value = 0.0 if abs(gap["value"]) <= _ROUNDING else gap["value"]
-            found[name] = {"value": value, "standard_error": error, "low": value - z * error, "high": value + z * error}
-        return found
+        name = f"log_loss_{AFTER}_minus_{BEFORE}"
+        return {other: measured["differences"][name] for other, measured in self.figures.items()}
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the candidate is the calibrator in use, but for rounding."""
         of = self.beside[IN_USE]
-        return bool(np.abs(of.calibrated - of.raw).max() <= _ROUNDING)
+        return bool(np.abs(of.calibrated - of.raw).max() <= ROUNDING)
 
     def decision(self) -> str:
         """Say of each model whether the candidate calibrates, and why."""
