@@ -13,6 +13,7 @@ from calibrant.numerics import (
     SMALLEST_CLIP,
     chi_squared_tail,
     clip_as_given,
+    clip_between,
     clip_from_data,
     clip_open,
     dot,
@@ -31,7 +32,6 @@ from calibrant.numerics import (
     row_sum,
     softmax,
     softplus,
-    within,
 )
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -216,5 +216,5 @@ def test_few_values_get_the_bits_that_they_get_among_many(values, low, high):
     z = np.array(values)
     many = np.resize(z, 2_000)
     np.testing.assert_array_equal(expit(z), expit(many)[: z.size])
-    np.testing.assert_array_equal(within(z, low, high), np.clip(z, low, high))
-    np.testing.assert_array_equal(within(many, low, high), np.clip(many, low, high))
+    np.testing.assert_array_equal(clip_between(z, low, high), np.clip(z, low, high))
+    np.testing.assert_array_equal(clip_between(many, low, high), np.clip(many, low, high))

@@ -27,7 +27,7 @@ _VOTE_ROUNDING = float(np.finfo(np.float32).eps)
 #: Largest distance from 1 of a row sum of probabilities: rows stored as float16 come this close.
 ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
-#: Up to so many values a call of NumPy costs more than what it does.
+#: Below this many values, calling a function of NumPy costs more than its work on them.
 _FEW_VALUES = 1 << 10
 
 
@@ -50,11 +50,11 @@ def logit(p: FloatArray) -> FloatArray:
 
 def open_expit(z: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(-z)), the nearest numbers inside (0, 1) where it would round to 0 or 1."""
-    return within(expit(z), LEAST, 1.0 - 0.5 * EPS)
+    return clip_between(expit(z), LEAST, 1.0 - 0.5 * EPS)
 
 
-def within(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
-    """Return values moved between two bounds: what `np.clip` does, without what its call costs of few values."""
+def clip_between(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
+    """Return what `np.clip` returns; for few values by two functions whose calls cost less."""
     return np.minimum(np.maximum(values, low), high) if values.size < _FEW_VALUES else np.clip(values, low, high)
 
 
@@ -65,7 +65,7 @@ def open_ends(clip: float) -> tuple[float, float]:
 
 def clip_open(p: FloatArray, clip: float) -> FloatArray:
     """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite."""
-    return within(p, *open_ends(clip))
+    return clip_between(p, *open_ends(clip))
 
 
 def clip_from_data(p: FloatArray, n: float) -> float:

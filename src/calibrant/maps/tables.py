@@ -17,7 +17,7 @@ from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
 from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_open, logit, open_expit, within
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_between, clip_open, logit, open_expit
 from calibrant.phrases import count
 from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
@@ -114,7 +114,7 @@ class LogitInterpolatedMap(SingleMap):
             return open_expit(inner)
         first, last = self._outer_slopes()
         with np.errstate(over="ignore"):
-            below, above = within(z - x[0], -LARGEST, 0.0), within(z - x[-1], 0.0, LARGEST)
+            below, above = clip_between(z - x[0], -LARGEST, 0.0), clip_between(z - x[-1], 0.0, LARGEST)
             return open_expit(inner + (below * first + above * last))
 
     def formula(self, b: Builder, s: Term) -> Term:
@@ -187,7 +187,7 @@ class VennAbersMap(SingleMap):
     def pair(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p0 and p1 of each score, shape (n,) each."""
         upper = self.upper.apply(scores)
-        if scores.size < _SMALL:  # what `lower` gives, without its table
+        if scores.size < _SMALL:  # as `lower` gives it, without computing its edges
             return np.take(self.levels0, self.edges0.searchsorted(scores, side="right")), upper
         return self.lower.apply(scores), upper
 
@@ -278,7 +278,7 @@ def _ends(at: FloatArray) -> tuple[float, float]:
 def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
     """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
     with np.errstate(divide="ignore", over="ignore"):
-        return within(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
+        return clip_between(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
 
 
 def step_levels(scores: FloatArray, edges: FloatArray, levels: FloatArray) -> FloatArray:
