@@ -317,7 +317,7 @@ def worst_bin_estimate(column: Column) -> Estimate:
 
 
 def worst_bin(column: Column) -> tuple[int, str]:
-    """Return the number of the bin of equal width that adds most to the calibration error, and words on it."""
+    """Return the number of the equal-width bin that adds most to the calibration error, and say where it lies."""
     bins = column.uniform
     share = bins.share
     b = int(np.argmax(share * np.abs(bins.gap)))
@@ -384,7 +384,7 @@ def ece_debiased_estimate(bins: list[Bins], size: float, level: float) -> Estima
 
 
 def root_of_square(square: float) -> float:
-    """Return the error that a mean squared gap makes, which noise may have put below zero."""
+    """Return the root of a mean squared gap, which an estimate without bias may have put below zero or above one."""
     return math.sqrt(min(max(square, 0.0), 1.0))
 
 

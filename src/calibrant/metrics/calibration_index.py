@@ -24,10 +24,10 @@ _VERTICES = 128
 #: is so smooth that noise of neighbours has the same effect on it.
 _DRAWS = 1000
 _SOURCES = 32
-#: Which moment stands where in the normal equations of a parabola.
+#: The power of the moment in each place of the normal equations of a parabola.
 _HANKEL = np.arange(3)[:, None] + np.arange(3)
-#: Halvings of [0, 1] by which the radius of a regression is found. Up to so many scores it is computed to this distance
-#: first, and found in the last few of them.
+#: Halvings of [0, 1] by which the radius of a regression is found. Up to `_FEW_SCORES` scores it is first computed to
+#: within `_CLOSE`, so that only the last few halvings remain.
 _HALVINGS = 52
 _FEW_SCORES = 256
 _CLOSE_HALVINGS = 3
@@ -264,7 +264,7 @@ def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
 
 
 def _nearest_radius(scores: FloatArray, vertices: FloatArray, cumulative: FloatArray, wanted: float) -> FloatArray:
-    """Return the radius to rounding, as a multiple of the last halving, from all runs of scores that weigh enough."""
+    """Return the least radius that takes in a run of scores that weighs enough, rounded to what halvings can reach."""
     first = np.arange(np.searchsorted(cumulative, cumulative[-1] - wanted, side="right"))
     last = np.searchsorted(cumulative, cumulative[first] + wanted)
     last = np.minimum(last, scores.size) - 1

@@ -1,6 +1,7 @@
 """All scores of one set of predictions, with intervals, and the verdict on them.
 
-A score enters here: as a line of one of the two tables below, which name what is measured and in which order.
+A score enters here: as a line of one of the two tables below, which name what is measured and in which order; and as
+one of the tables in `calibrant.metrics.values`, for those who ask for no intervals.
 """
 
 from __future__ import annotations

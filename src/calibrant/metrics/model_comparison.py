@@ -274,11 +274,14 @@ def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated
     (champion, first), *others = models.items()
     each = replace(settings, level=1.0 - (1.0 - settings.level) / len(others))
 
-    def measured(of: Settings, **which: bool) -> dict[str, Scores]:
-        return {name: evaluate_rows(rows, _with_same_draws(of), evaluated_on, **which) for name, rows in models.items()}
+    def measured(of: Settings, *, only_to_judge: bool = False) -> dict[str, Scores]:
+        return {
+            name: evaluate_rows(rows, _with_same_draws(of), evaluated_on, only_to_judge=only_to_judge)
+            for name, rows in models.items()
+        }
 
     found = measured(settings)
-    # a difference takes the AUC and the calibration error at its own level, which of one score a verdict needs too
+    # a difference takes AUC and debiased ECE at its own level: of one score they are among those that a verdict needs
     at_level = found if len(others) == 1 else measured(each, only_to_judge=first.is_binary)
     sides = {name: Model(rows, at_level[name]) for name, rows in models.items()}
     known: dict[str, Any] = {"level": each.level, "n": first.n_rows, "n_eff": kish_size(first.weights)}

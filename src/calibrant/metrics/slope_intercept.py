@@ -198,9 +198,9 @@ def slope_intercept_values(column: Column) -> dict[str, Estimate]:
     summary, ties = column.summary, _on_logits(column.summary.tied())
     reason = _why_no_line(ties)
     if reason:
-        return dict.fromkeys(_Line._fields, Estimate.of_value(math.nan, f"undefined: {reason}"))
-    few = _few_events(column, dot(summary.weight, summary.scores))
-    return {name: Estimate.of_value(value, few) for name, value in zip(_Line._fields, _fit(ties), strict=True)}
+        return dict.fromkeys(("slope", "intercept"), Estimate.of_value(math.nan, f"undefined: {reason}"))
+    line, few = _fit(ties), _few_events(column, dot(summary.weight, summary.scores))
+    return {"slope": Estimate.of_value(line.slope, few), "intercept": Estimate.of_value(line.intercept, few)}
 
 
 def _few_events(column: Column, expected: float) -> str:

@@ -22,7 +22,7 @@ _NOISE_POINTS_PER_WIDTH = 4.0
 _NOISE_POINTS = (1 << 5, 1 << 11)
 _DEVIATES = 1 << 18
 _LEAST_DRAWS = 200
-#: Waves whose number times the width is more than this are damped to less than the smallest number.
+#: A wave whose number times the width is larger than this is damped to zero: its factor is below the smallest number.
 _VANISHES = 39.0 / np.pi
 #: The width is found to this precision.
 _TOLERANCE = 1e-13
@@ -121,7 +121,10 @@ def smooth_error(ties: TiedScores) -> float:
 
 
 def _gap_values(ties: TiedScores) -> FloatArray:
-    """Return the measure on [0, 1] that gives each row its share of w (p - y): points in the order 0, 2, ..., 1."""
+    """Return the measure on a grid over [0, 1] that gives each row its share of w (p - y).
+
+    The points come in the order that `_series` needs: the even ones rising, then the odd ones falling.
+    """
     n = _GRID[max(least for least in _GRID if ties.scores.size >= least)]
     gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
     position = ties.scores * n + 0.5  # one point further, so that point 0 is the mirror image of point 1
@@ -175,7 +178,7 @@ def _crossing(series: FloatArray, n: int) -> float:
 def _error(series: FloatArray, width: float, n: int) -> float:
     """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width."""
     m = series.size
-    if m * width > _VANISHES:  # the others are damped to zero
+    if m * width > _VANISHES:
         m = int(_VANISHES / width) + 1
     waves = series[:m] * _damping(m, width) * _shift(series.size, n)[:m]
     return float(np.abs(np.fft.irfft(waves, 2 * n)[:n]).sum()) * 2.0
@@ -188,7 +191,7 @@ def _damping(n: int, width: float) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _shift(n_waves: int, n_points: int) -> npt.NDArray[np.complex128]:
-    """Return the phases between the middles of equal parts and their left ends: read-only, kept for the next rows."""
+    """Return the phases between the middles of equal parts and their left ends; cached, so read-only."""
     found = np.asarray(np.exp(0.5j * np.pi / n_points * np.arange(n_waves)))
     found.flags.writeable = False
     return found

@@ -1,9 +1,12 @@
-"""The scores of `evaluate` without intervals: the same values, by the same functions, in a fraction of the time."""
+"""The scores of `evaluate` without intervals: the same values, by the same functions, in a fraction of the time.
+
+The two tables have a line for each score of the two in `calibrant.metrics.evaluation`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -101,7 +104,7 @@ def _one_vs_rest(classes: Classes) -> dict[str, Estimate]:
 
 
 def _class_gaps(classes: Classes) -> dict[str, Estimate]:
-    """Return the gaps of the classes that are furthest off, which their bounds tell: these are found, and left out."""
+    """Return the gaps of the classes that are furthest off. Which ones are is judged by bounds, which are left out."""
     columns = (classes.column(classes.rows.class_summary(k)) for k in range(classes.n_classes))
     judged = {
         label: class_scores(classes, k, column)
@@ -111,23 +114,31 @@ def _class_gaps(classes: Classes) -> dict[str, Estimate]:
     return {name: Estimate.of_value(gap.value, gap.note, gap.where) for name, gap in found.items()}
 
 
+def _each_of(
+    measure: Callable[[Classes], Mapping[str, Estimate]], names: Sequence[str]
+) -> dict[str, Callable[[Classes], Estimate]]:
+    """Return a function for each of the scores that `measure` gives together."""
+
+    def one(name: str) -> Callable[[Classes], Estimate]:
+        return lambda classes: classes.once(measure)[name]
+
+    return {name: one(name) for name in names}
+
+
 #: The scores of several classes, as `evaluation.OF_CLASSES` names them.
 VALUES_OF_CLASSES: dict[str, Callable[[Classes], Estimate]] = {
     "brier": lambda c: Estimate.of_value(c.once(_losses)[0]),
     "log_loss": lambda c: _log_loss(c.once(_losses)[1]),
     "ece": lambda c: VALUES_OF_A_COLUMN["ece"](c.top),
     "ece_debiased": lambda c: VALUES_OF_A_COLUMN["ece_debiased"](c.top),
-    "classwise_ece": lambda c: c.once(_one_vs_rest)["classwise_ece"],
-    "marginal_calibration_error": lambda c: c.once(_one_vs_rest)["marginal_calibration_error"],
-    "auc": lambda c: c.once(_one_vs_rest)["auc"],
-    "miscalibration": lambda c: c.once(_one_vs_rest)["miscalibration"],
-    "discrimination": lambda c: c.once(_one_vs_rest)["discrimination"],
-    "uncertainty": lambda c: c.once(_one_vs_rest)["uncertainty"],
+    **_each_of(
+        _one_vs_rest,
+        ("classwise_ece", "marginal_calibration_error", "auc", "miscalibration", "discrimination", "uncertainty"),
+    ),
     "accuracy": lambda c: VALUES_OF_A_COLUMN["base_rate"](c.top_for("accuracy")),
     "mean_gap": lambda c: VALUES_OF_A_COLUMN["mean_gap"](c.top_for("mean_gap")),
     "smooth_ece": lambda c: VALUES_OF_A_COLUMN["smooth_ece"](c.top),
     "ici": lambda c: VALUES_OF_A_COLUMN["ici"](c.top),
     "worst_bin_gap": lambda c: VALUES_OF_A_COLUMN["worst_bin_gap"](c.top),
-    "class_gap": lambda c: c.once(_class_gaps)["class_gap"],
-    "class_share_gap": lambda c: c.once(_class_gaps)["class_share_gap"],
+    **_each_of(_class_gaps, ("class_gap", "class_share_gap")),
 }

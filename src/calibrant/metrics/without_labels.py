@@ -183,14 +183,11 @@ def _of_events(
 ) -> dict[str, Estimate]:
     """Estimate what is measured of one score: precision, recall, ranking and the share of events."""
     nothing = Estimate(math.nan, math.nan, math.nan, "none")
-    precision = replace(nothing, note="no row is predicted positive")
-    size = 0.0
+    precision = replace(nothing, note="no row is predicted positive").of_rows(0, 0.0)
     if is_predicted.any():
-        precision, size = (
-            _share(p[is_predicted], weights[is_predicted], target, level),
-            kish_size(weights[is_predicted]),
-        )
-    found = {"precision": precision.of_rows(int(is_predicted.sum()), size), "recall": nothing, "auc": nothing}
+        own = weights[is_predicted]
+        precision = _share(p[is_predicted], own, target, level).of_rows(own.size, kish_size(own))
+    found = {"precision": precision, "recall": nothing, "auc": nothing}
     events, others = dot(weights, p), dot(weights, 1.0 - p)
     if events > 0.0:
         value = dot(weights[is_predicted], p[is_predicted]) / events
