@@ -39,10 +39,14 @@ from calibrant.validation import (
 )
 
 _FORMAT, _VERSION = "calibrant online platt", 1
-#: Slopes and intercepts of the maps.
-_SLOPES, _INTERCEPTS = np.linspace(0.0, 2.0, 21), np.linspace(-3.0, 3.0, 41)
-#: The standard deviations around a slope of one and an intercept of zero that weights begin with.
+#: Slope and intercept of each map.
+_SLOPE, _INTERCEPT = (
+    grid.ravel() for grid in np.meshgrid(np.linspace(0.0, 2.0, 21), np.linspace(-3.0, 3.0, 41), indexing="ij")
+)
+#: The standard deviations around a slope of one and an intercept of zero that weights begin with, and these weights.
 _SLOPE_SPREAD, _INTERCEPT_SPREAD = 0.5, 1.0
+_PRIOR: FloatArray = np.exp(-0.5 * (((_SLOPE - 1.0) / _SLOPE_SPREAD) ** 2 + (_INTERCEPT / _INTERCEPT_SPREAD) ** 2))
+_PRIOR /= _PRIOR.sum()
 #: Shares of all weight that a label sends back to where it began.
 _SHARES = np.array([1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 0.0])
 #: Logits further from zero count as these: a slope of two leaves no room for surer ones.
@@ -65,21 +69,25 @@ class OnlinePlattCalibrator:
     ----------
     n_labels_ : int
         Number of labels that it has learnt from.
+    weight_ : ndarray of shape (6, 861)
+        For each share of weight that goes back, the weights of the maps.
+    log_share_weight_ : ndarray of shape (6,)
+        The logarithm of the weight of each share.
 
     Notes
     -----
-    Of any T rows, chosen by whomever, whose labels are learnt one by one before the next row is predicted, the total
-    log loss exceeds that of a sequence of maps of the grid which changes S times by at most ``regret_bound(maps, T)``.
+    Of any T rows, however chosen, whose labels are learnt one by one before the next row is predicted, the total log
+    loss exceeds that of a sequence of maps of the grid which changes S times by at most ``regret_bound(maps, T)``.
     With weights in [0, 1] the same holds of the weighted losses, and each change may cost -ln w more, where w is the
     weight of the label learnt last before it: a label that counts less sends back a smaller share.
 
     The best Platt map in hindsight lies between those of the grid, whose slopes are 0.1 and whose intercepts are 0.15
-    apart: for it the bound is that of the four maps around it and (0.01 z^2 + 0.0225) / 32 a row more, as log loss
-    bends by at most 1/4. The slope is in [0, 2] and the intercept in [-3, 3].
+    apart: for it the bound is the largest of those of the four maps around it, and (0.01 z^2 + 0.0225) / 32 a row more,
+    as the second derivative of the log loss is at most 1/4. The slope is in [0, 2] and the intercept in [-3, 3].
 
     Labels that overlap in time say little each: weigh them by their uniqueness, as `replay` does, or the mixture takes
-    one move of the market for twenty. A label that comes late is learnt late; the bound is for labels that are known at
-    once. To learn a row and to predict it costs some 50 microseconds.
+    one event for as many as there are labels open while it happens. A label that comes late is learnt late; the bound
+    is for labels that are known at once. To learn a row and to predict it costs some 40 microseconds.
 
     References
     ----------
@@ -90,7 +98,7 @@ class OnlinePlattCalibrator:
     --------
     >>> import calibrant as cb
     >>> online = cb.OnlinePlattCalibrator()
-    >>> for day in range(200):  # it predicts 0.9, and half of that happens
+    >>> for day in range(200):  # the prediction is 0.9, and it happens on every other day
     ...     online.update([0.9], [day % 2])
     >>> online.predict_proba([0.9]).round(1)
     array([0.5])
@@ -102,13 +110,8 @@ class OnlinePlattCalibrator:
             raise InvalidInputError(f"classes={classes!r:.80} are {count(self.classes.size, 'label')}. Pass two.")
         check_choice("input", input, ("probability", "logit"))
         self.input = input
-        slope, intercept = np.meshgrid(_SLOPES, _INTERCEPTS, indexing="ij")
-        self._slope, self._intercept = slope.ravel(), intercept.ravel()
-        far = ((self._slope - 1.0) / _SLOPE_SPREAD) ** 2 + (self._intercept / _INTERCEPT_SPREAD) ** 2
-        prior = np.exp(-0.5 * far)
-        self._prior: FloatArray = prior / prior.sum()
-        self._weight = np.tile(self._prior, (_SHARES.size, 1))
-        self._log_share_weight = np.full(_SHARES.size, -math.log(_SHARES.size))
+        self.weight_ = np.tile(_PRIOR, (_SHARES.size, 1))
+        self.log_share_weight_ = np.full(_SHARES.size, -math.log(_SHARES.size))
         self.n_labels_ = 0
 
     def predict_proba(self, scores: ArrayLike) -> Any:
@@ -217,12 +220,12 @@ class OnlinePlattCalibrator:
                 f"maps has shape {pairs.shape}. Pass a slope and an intercept for each map, shape (S + 1, 2)."
             )
         n_rows = check_integer("n_rows", n_rows, minimum=len(pairs))
-        places = [int(np.argmin((self._slope - a) ** 2 + (self._intercept - b) ** 2)) for a, b in pairs]
+        places = [int(np.argmin((_SLOPE - a) ** 2 + (_INTERCEPT - b) ** 2)) for a, b in pairs]
         changes = len(places) - 1
         with np.errstate(divide="ignore", invalid="ignore"):
             stay = -(n_rows - 1 - changes) * np.log1p(-_SHARES)
             change = -changes * np.log(_SHARES) if changes else 0.0
-        return float(math.log(_SHARES.size) - np.log(self._prior[places]).sum() + (stay + change).min())
+        return float(math.log(_SHARES.size) - np.log(_PRIOR[places]).sum() + (stay + change).min())
 
     def to_dict(self) -> dict[str, Any]:
         """Return all that it has learnt as plain values, for the next run to go on from."""
@@ -232,8 +235,8 @@ class OnlinePlattCalibrator:
             "classes": self.classes.tolist(),
             "input": self.input,
             "n_labels": self.n_labels_,
-            "log_share_weight": self._log_share_weight.tolist(),
-            "weight": self._weight.tolist(),
+            "log_share_weight": self.log_share_weight_.tolist(),
+            "weight": self.weight_.tolist(),
         }
 
     @classmethod
@@ -254,13 +257,13 @@ class OnlinePlattCalibrator:
             made = cls(of["classes"].labels(minimum=2), input=of["input"].choice(inputs))
             made.n_labels_ = of["n_labels"].integer(minimum=0)
             found = of["log_share_weight"].numbers(minimum=_SHARES.size)
-            weights = [row.numbers(minimum=made._prior.size) for row in of["weight"].items(minimum=_SHARES.size)]
+            weights = [row.numbers(minimum=_PRIOR.size) for row in of["weight"].items(minimum=_SHARES.size)]
             if found.size != _SHARES.size or abs(float(np.exp(found).sum()) - 1.0) > 1e-6:
                 of["log_share_weight"].refuse(f"is not {_SHARES.size} logarithms of weights that sum to one")
-            table = np.array([row for row in weights if row.size == made._prior.size])
+            table = np.array([row for row in weights if row.size == _PRIOR.size])
             if len(table) != _SHARES.size or (table < 0.0).any() or (np.abs(table.sum(axis=1) - 1.0) > 1e-6).any():
-                of["weight"].refuse(f"is not {_SHARES.size} times {made._prior.size} weights that sum to one")
-            made._log_share_weight, made._weight = found, table
+                of["weight"].refuse(f"is not {_SHARES.size} times {_PRIOR.size} weights that sum to one")
+            made.log_share_weight_, made.weight_ = found, table
         return made
 
     def __repr__(self) -> str:
@@ -279,25 +282,25 @@ class OnlinePlattCalibrator:
         return np.clip(values, -_FARTHEST, _FARTHEST)
 
     def _predict(self, z: FloatArray) -> FloatArray:
-        mixed = np.exp(self._log_share_weight) @ self._weight
+        mixed = np.exp(self.log_share_weight_) @ self.weight_
         out = np.empty(z.size)
         for first in range(0, z.size, _BLOCK):
             part = z[first : first + _BLOCK]
-            out[first : first + _BLOCK] = expit(np.outer(part, self._slope) + self._intercept) @ mixed
+            out[first : first + _BLOCK] = expit(np.outer(part, _SLOPE) + _INTERCEPT) @ mixed
         return out
 
     def _learn(self, z: float, positive: bool, weight: float) -> None:
         """Weigh the maps by the probability that they had for a label, and send a share back to where it began."""
-        at = self._slope * z + self._intercept
+        at = _SLOPE * z + _INTERCEPT
         likelihood = expit(at if positive else -at)
         if weight != 1.0:
             likelihood = likelihood**weight
-        grown = self._weight * likelihood
+        grown = self.weight_ * likelihood
         total = grown.sum(axis=1)
-        self._log_share_weight += np.log(total)
-        self._log_share_weight -= float(np.logaddexp.reduce(self._log_share_weight))
+        self.log_share_weight_ += np.log(total)
+        self.log_share_weight_ -= float(np.logaddexp.reduce(self.log_share_weight_))
         share = (weight * _SHARES)[:, None]
-        self._weight = (1.0 - share) * grown / total[:, None] + share * self._prior
+        self.weight_ = (1.0 - share) * grown / total[:, None] + share * _PRIOR
         self.n_labels_ += 1
 
 
