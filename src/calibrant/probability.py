@@ -111,9 +111,8 @@ class ProbabilityCalibrator(MapFitted):
     score_argument: ClassVar[str] = "probabilities"
     input: InputKind = "probability"
     calibrator_: OneVsRestCalibrator
-    #: What was measured, and until then the rows that were fitted to.
-    _metrics: CalibrationMetrics | None = None
-    _rows: Rows | None = None
+    #: What was measured; until somebody asks for it, the rows that it was fitted to.
+    _measured: CalibrationMetrics | Rows
 
     def __init__(self, config: CalibrationConfig | None = None) -> None:
         self.config = CalibrationConfig() if config is None else config
@@ -179,24 +178,22 @@ class ProbabilityCalibrator(MapFitted):
         if method == "auto":
             smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
             method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
-        self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows))
+        self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows), rows)
         if self.config.method == "isotonic":
             _warn_of_certainty(self.calibrator_.map_.apply(rows.scores))
-        self._metrics, self._rows = None, rows
         return self
 
     @property
     def metrics_(self) -> CalibrationMetrics:
-        """What `fit` measured and returned; five fits to parts of the rows, so that only who asks for it pays."""
+        """What `fit` measured and returned. It takes one more fit for each fold, so it is measured on the first use."""
         self.check_fitted()
-        if self._metrics is None:
-            assert self._rows is not None  # noqa: S101
-            self._metrics, self._rows = self._measure(self._rows), None
-        return self._metrics
+        if isinstance(self._measured, Rows):
+            self._measured = self._measure(self._measured)
+        return self._measured
 
-    def keep(self, calibrator: OneVsRestCalibrator) -> None:
-        """Keep the fitted calibrator, its map and what it knows of the rows."""
-        self.calibrator_, self.map_ = calibrator, calibrator.map_
+    def keep(self, calibrator: OneVsRestCalibrator, measured: CalibrationMetrics | Rows) -> None:
+        """Keep the fitted calibrator, its map and what it knows of the rows; and its metrics, or the rows for them."""
+        self.calibrator_, self.map_, self._measured = calibrator, calibrator.map_, measured
         self.take_over(calibrator)
 
     def fresh(self) -> Self:
@@ -251,8 +248,7 @@ class ProbabilityCalibrator(MapFitted):
             made = cls(CalibrationConfig(method=method, **numbers))
         except CalibrantError as error:
             raise DocumentError(f"settings: {error}") from None
-        made.keep(OneVsRestCalibrator.decode(parts["calibrator"]))
-        made._metrics = _decode_metrics(parts["metrics"])
+        made.keep(OneVsRestCalibrator.decode(parts["calibrator"]), _decode_metrics(parts["metrics"]))
         wanted = {"auto": ("isotonic", "sigmoid"), "platt": ("sigmoid",)}.get(method, (method,))
         found = made.metrics_.method
         known = [repr(_one_vs_rest(found, bounded=bounded)) for bounded in {False, method == "auto"}]
