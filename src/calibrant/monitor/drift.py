@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -144,13 +144,14 @@ class DriftMonitor(Readable):
             WatchedColumn.of(name, values, np.random.default_rng([seed, 0, i]))
             for i, (name, values) in enumerate(checked.items())
         ]
-        self._begin(check_fraction("alpha", alpha), seed, columns)
+        self.keep(check_fraction("alpha", alpha), seed, columns)
 
-    def _begin(self, alpha: float, seed: int, columns: list[WatchedColumn]) -> None:
-        """Set all fields, before any window."""
+    def keep(self, alpha: float, seed: int, columns: list[WatchedColumn]) -> Self:
+        """Set all fields, before any window; return the monitor."""
         self.alpha, self.seed = alpha, seed
         self.windows: list[DriftWindow] = []
         self._watched = columns
+        return self
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -197,7 +198,7 @@ class DriftMonitor(Readable):
             distances[column.name] = column.distance(of_rows)
             column.add(of_rows, np.random.default_rng([self.seed, t, i]))
             log_e_values[column.name] = column.streams.log_value
-        drifted = self._drifted(log_e_values)
+        drifted = self.drifted_at(log_e_values)
         window = DriftWindow(name, cells[0].size, log_e_values, distances, drifted, _digest(cells))
         self.windows.append(window)
         return window
@@ -211,8 +212,8 @@ class DriftMonitor(Readable):
         checked = read_columns(rows, "rows", wanted=self.names)
         return [column.cells(checked[column.name]) for column in self._watched]
 
-    def _drifted(self, log_e_values: Mapping[str, float]) -> tuple[str, ...]:
-        """Return the columns that are found to differ by the end of the next window, those of before included."""
+    def drifted_at(self, log_e_values: Mapping[str, float]) -> tuple[str, ...]:
+        """Return the columns that differ by the end of a next window with this evidence, those of before included."""
         known = self.windows[-1].drifted if self.windows else ()
         return tuple(each for each in self.names if each in known or log_e_values[each] >= self.limit)
 
@@ -228,7 +229,7 @@ class DriftMonitor(Readable):
         }
 
     @classmethod
-    def from_dict(cls, state: object) -> DriftMonitor:
+    def from_dict(cls, state: object) -> Self:
         """Return the monitor of a state that `to_dict` gave; raises DocumentError if it is no such state."""
         if not isinstance(state, dict) or state.get("format") != _FORMAT:
             raise DocumentError("this is not the state of a monitor of drift. Pass what DriftMonitor.to_dict gave.")
@@ -240,38 +241,13 @@ class DriftMonitor(Readable):
             if not 0.0 < alpha < 1.0:
                 of["alpha"].refuse("is outside (0, 1)")
             columns = [WatchedColumn.from_field(item) for item in of["columns"].items()]
-            monitor = cls.__new__(cls)  # __init__ takes reference rows, and a state holds counts of them
-            monitor._begin(alpha, of["seed"].integer(minimum=0), columns)
+            # __init__ takes reference rows, and a state holds counts of them
+            monitor = cls.__new__(cls).keep(alpha, of["seed"].integer(minimum=0), columns)
             for item in of["windows"].items(minimum=0):
-                monitor._read_window(item)
-            if len(set(monitor.names)) != len(columns) or not monitor._fits():
+                monitor.windows.append(_window(item, monitor))
+            if len(set(monitor.names)) != len(columns) or not _fits(columns, monitor.windows):
                 raise DocumentError(f"its parts don't fit together. {_FIX}")
         return monitor
-
-    def _read_window(self, body: DocumentField) -> None:
-        """Add the next window of a state."""
-        of = body.members(("name", "n", "log_e_values", "distances", "drifted", "digest"))
-        figures = {
-            name: {key: each.number() for key, each in of[name].members(self.names).items()}
-            for name in ("log_e_values", "distances")
-        }
-        name, drifted = of["name"].text(), of["drifted"].names(minimum=0)
-        if drifted != self._drifted(figures["log_e_values"]):
-            of["drifted"].refuse("does not go with the evidence and alpha")
-        if name in {window.name for window in self.windows}:
-            of["name"].refuse("is the name of a window before")
-        n, digest = of["n"].integer(minimum=1), of["digest"].text()
-        self.windows.append(DriftWindow(name, n, **figures, drifted=drifted, digest=digest))
-
-    def _fits(self) -> bool:
-        """Say whether columns have the rows and the evidence that the windows say."""
-        n_new = sum(window.n for window in self.windows)
-        last = self.windows[-1].log_e_values if self.windows else dict.fromkeys(self.names, 0.0)
-        return all(
-            math.isclose(column.n_new, n_new, abs_tol=0.5)
-            and math.isclose(column.streams.log_value, last[column.name], abs_tol=1e-6)
-            for column in self._watched
-        )
 
     def _columns(self) -> dict[str, Sequence[Any]]:
         rows = [
@@ -283,6 +259,33 @@ class DriftMonitor(Readable):
     def _before(self) -> list[str]:
         state = f"alarm since {self.first_alarm}" if self.is_alarm else "no alarm"
         return [f"Drift of {listed(self.names, most=5)} in {count(len(self.windows), 'window')}: {state}"]
+
+
+def _window(body: DocumentField, monitor: DriftMonitor) -> DriftWindow:
+    """Read the next window of a state."""
+    of = body.members(("name", "n", "log_e_values", "distances", "drifted", "digest"))
+    figures = {
+        name: {key: each.number() for key, each in of[name].members(monitor.names).items()}
+        for name in ("log_e_values", "distances")
+    }
+    name, drifted = of["name"].text(), of["drifted"].names(minimum=0)
+    if drifted != monitor.drifted_at(figures["log_e_values"]):
+        of["drifted"].refuse("does not go with the evidence and alpha")
+    if name in {window.name for window in monitor.windows}:
+        of["name"].refuse("is the name of a window before")
+    n, digest = of["n"].integer(minimum=1), of["digest"].text()
+    return DriftWindow(name, n, **figures, drifted=drifted, digest=digest)
+
+
+def _fits(columns: Sequence[WatchedColumn], windows: Sequence[DriftWindow]) -> bool:
+    """Say whether columns have the rows and the evidence that the windows say."""
+    n_new = sum(window.n for window in windows)
+    last = windows[-1].log_e_values if windows else {column.name: 0.0 for column in columns}
+    return all(
+        math.isclose(column.n_new, n_new, abs_tol=0.5)
+        and math.isclose(column.streams.log_value, last[column.name], abs_tol=1e-6)
+        for column in columns
+    )
 
 
 def _digest(cells: Sequence[IntArray]) -> str:
