@@ -1,7 +1,7 @@
 """What one call costs where rows are few: fits and applications of a hundred rows, one row at a time, and `evaluate`.
 
-Each call is repeated in batches, all calls in turn; a figure is the median of the batches' processor time per call,
-with the fastest batch beside it. What a shared machine adds by the clock is in neither.
+Each call is repeated in batches, all calls in turn; a figure is the median over the batches of the processor time of
+one call, with the fastest batch beside it. Time that the process waits for other programs is in neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from calibrant.errors import DataWarning
 N_ROWS = 100
 N_CLASSES = 3
 ROUNDS = 25
-#: Processor time of a batch, of which a call is told apart from the clock's own steps.
+#: Processor time of a batch: many steps of the clock.
 _BATCH_S = 0.02
 _METHODS = ("sigmoid", "temperature", "isotonic", "beta")
 #: The goals, in microseconds of processor time for a call.

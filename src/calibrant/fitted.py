@@ -75,7 +75,7 @@ class Storable(ABC):
     #: The command line that one enters next, with {} for the file.
     next_command: ClassVar[str] = "calibrant apply {} new.csv -o out.csv"
     metadata_: Mapping[str, Any] = MappingProxyType({})
-    #: The provenance that was said of it, and a hash of it at that time: with another hash it was fitted again.
+    #: Its provenance as set, and the hash that it had then: where the hash is another now, it was fitted again.
     _provenance: tuple[Provenance, bytes] | None = None
 
     @property

@@ -3,8 +3,8 @@
     pip install numpy
     pip install --no-deps calibrant
 
-Whatever `calibrant.load` reads is read here, with the same checks, and applied with the same bits, by the same code.
-Only where a compiled loop would be faster, NumPy takes its place; of `coupling="likelihood"` Python does, row by row.
+Whatever `calibrant.load` reads is read here, by the same code: with the same checks, and applied with the same bits.
+Without numba, NumPy takes the place of compiled loops, and for `coupling="likelihood"` a loop in Python over the rows.
 What fits, measures, reads tables and draws needs the other packages.
 """
 
