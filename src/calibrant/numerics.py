@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,15 @@ ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
 #: Below this many values, calling a function of NumPy costs more than its work on them.
 _FEW_VALUES = 1 << 10
+
+
+def rows_of_codes(codes: npt.NDArray[np.integer[Any]], stop: int) -> Iterator[tuple[int, IntArray]]:
+    """Yield each code from 0 to before `stop` that rows have, and the numbers of these rows, rising."""
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(stop + 1))
+    for code, (low, high) in enumerate(pairwise(bounds.tolist())):
+        if high > low:
+            yield code, order[low:high]
 
 
 def expit(z: FloatArray) -> FloatArray:

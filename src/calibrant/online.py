@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from calibrant.dependence import TimeArray, as_label_times, label_uniqueness_in_time
+from calibrant.dependence import as_label_times, label_uniqueness_in_time
 from calibrant.document_field import DocumentField, within
 from calibrant.errors import DocumentError, InvalidInputError, ShapeError
-from calibrant.numerics import BoolArray, FloatArray, expit, logit
+from calibrant.numerics import BoolArray, FloatArray, IntArray, expit, logit, rows_of_codes
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import (
@@ -180,17 +180,21 @@ class OnlinePlattCalibrator:
         check_same_length(rows.n_rows, start.size, "scores", "time")
         weight = label_uniqueness_in_time(start, end) if sample_weight is None else _weights(sample_weight, rows.n_rows)
         z, positive = self._logits(rows.scores), rows.positive
+
+        def learn(at: IntArray) -> None:
+            for row in at.tolist():
+                self._learn(float(z[row]), bool(positive[row]), float(weight[row]))
+
         known = np.argsort(end, kind="stable")
+        moments, codes = np.unique(start, return_inverse=True)
+        n_known = np.searchsorted(end[known], moments).tolist()
         out = np.empty(rows.n_rows)
         n_learnt = 0
-        for moment, at in _by_moment(start):
-            until = int(np.searchsorted(end[known], moment, side="left"))
-            for row in known[n_learnt:until].tolist():
-                self._learn(float(z[row]), bool(positive[row]), float(weight[row]))
-            n_learnt = until
+        for code, at in rows_of_codes(codes, moments.size):
+            learn(known[n_learnt : n_known[code]])
+            n_learnt = n_known[code]
             out[at] = self._predict(z[at])
-        for row in known[n_learnt:].tolist():
-            self._learn(float(z[row]), bool(positive[row]), float(weight[row]))
+        learn(known[n_learnt:])
         return out
 
     def regret_bound(self, maps: ArrayLike, n_rows: int) -> float:
@@ -318,10 +322,3 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
         problem = f"{weight[int(above.argmax())]:g} is above 1"
         raise InvalidInputError(at_first(above, "sample_weight", problem, "Pass weights in [0, 1]."))
     return weight
-
-
-def _by_moment(start: TimeArray) -> list[tuple[Any, Any]]:
-    """Return each moment at which rows are predicted, in order, with the numbers of these rows."""
-    moments, codes = np.unique(start, return_inverse=True)
-    order = np.argsort(codes, kind="stable")
-    return list(zip(moments, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True))

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant.calibrators import Calibrator, fits_by_fold
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantWarning
 from calibrant.fitted import apply_map
 from calibrant.maps import Map, MulticlassMap, SoftmaxMap, StepMap, decode_clip, decode_map
-from calibrant.numerics import FloatArray, IntArray, clip_as_given, clip_open, expit, kish_size, logit, softmax
+from calibrant.numerics import (
+    FloatArray,
+    clip_as_given,
+    clip_open,
+    expit,
+    kish_size,
+    logit,
+    rows_of_codes,
+    softmax,
+)
 from calibrant.rows import Rows
 
 #: What "auto" chooses from: the number of rows that the map of all rows counts for.
@@ -151,12 +158,3 @@ def share_of(size: float, strength: float) -> float:
 def n_outputs(fitted: Map) -> int:
     """Return the number of probabilities that a map makes of a row; 1 for a map of one score."""
     return fitted.n_classes if isinstance(fitted, MulticlassMap) else 1
-
-
-def rows_of_codes(codes: npt.NDArray[np.integer[Any]], stop: int) -> Iterator[tuple[int, IntArray]]:
-    """Yield each code from 0 to before `stop` that rows have, and the numbers of these rows, rising."""
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(stop + 1))
-    for code, (low, high) in enumerate(pairwise(bounds.tolist())):
-        if high > low:
-            yield code, order[low:high]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from calibrant.dependence import TimeArray, as_label_times, as_times, label_uniqueness_in_time
 from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidLabelError, InvalidTypeError
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray, rows_of_codes
 from calibrant.phrases import count, listed, quoted
 from calibrant.tables import RowSource, open_rows
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
@@ -361,7 +361,7 @@ def _sorted_rows(time: TimeArray, symbol: npt.NDArray[Any]) -> IntArray:
 def _uniqueness(time: TimeArray, end: TimeArray, symbol: npt.NDArray[Any]) -> FloatArray:
     """Return the uniqueness of each label among those of its symbol, over the moments of these."""
     out = np.ones(time.size)
-    _, codes, counts = np.unique(symbol.astype(str), return_inverse=True, return_counts=True)
-    for rows in np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1]):
+    symbols, codes = np.unique(symbol.astype(str), return_inverse=True)
+    for _, rows in rows_of_codes(codes, symbols.size):
         out[rows] = label_uniqueness_in_time(time[rows], end[rows])
     return out
