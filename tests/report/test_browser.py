@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import subprocess
 from dataclasses import dataclass, field
 from html import escape, unescape
@@ -20,13 +19,9 @@ from parsed_page import without_own_script
 from report_cases import CASES, binary, hostile_report, multiclass
 
 import calibrant as cb
+from chromium import CHROMIUM, needs_chromium
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-# A browser can't come from the package index: CI installs one first, elsewhere a missing one is said with -ra.
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ..."),
-    pytest.mark.slow,
-]
+pytestmark = [needs_chromium, pytest.mark.slow]
 
 DESKTOP, PHONE = 1280, 360
 #: Chromium's settings number: 0 dark, 1 light.
