@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,8 @@ from calibrant.persistence import from_document, load, to_document, to_sql
 from calibrant.tables import open_rows
 from calibrant.training import TrainConfig
 from table_bytes import feather_bytes, parquet_bytes
+
+AnyMonitor = TypeVar("AnyMonitor", CalibrationMonitor, DriftMonitor)
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,25 @@ def _states() -> dict[str, bytes]:
         plain.update(y, p)
         overlapping.update(y, p, time=t, label_end=t + 2)
         clustered.update(y, p, cluster=t // 4)
-    monitors = {"plain": plain, "overlapping": overlapping, "clustered": clustered}
+    return _stored({"plain": plain, "overlapping": overlapping, "clustered": clustered})
+
+
+def _stored(monitors: Mapping[str, AnyMonitor]) -> dict[str, bytes]:
     return {f"{name}.json": json.dumps(monitor.to_dict()).encode() for name, monitor in monitors.items()}
 
 
-def _read_state(path: Path) -> None:
+def _read_monitor(kind: type[AnyMonitor], path: Path) -> AnyMonitor:
+    """Read a monitor, which must come through JSON as it is."""
     from calibrant.persistence import read_plain
 
-    monitor = CalibrationMonitor.from_dict(read_plain(path))
+    monitor = kind.from_dict(read_plain(path))
     again = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
-    assert CalibrationMonitor.from_dict(again).to_dict() == monitor.to_dict()
+    assert kind.from_dict(again).to_dict() == monitor.to_dict()
+    return monitor
+
+
+def _read_state(path: Path) -> None:
+    monitor = _read_monitor(CalibrationMonitor, path)
     days = np.arange(500, 503)
     declared = {"overlapping.json": {"time": days, "label_end": days + 2}, "clustered.json": {"cluster": days}}
     monitor.update([0, 1, 1], [0.2, 0.6, 0.7], **declared.get(path.name, {}))
@@ -95,17 +106,12 @@ def _drift_states() -> dict[str, bytes]:
     for _ in range(2):
         quiet.update(_drift_rows(80))
         drifted.update(_drift_rows(120, 30.0))
-    monitors = {"fresh": fresh, "quiet": quiet, "drifted": drifted}
-    return {f"{name}.json": json.dumps(monitor.to_dict()).encode() for name, monitor in monitors.items()}
+    return _stored({"fresh": fresh, "quiet": quiet, "drifted": drifted})
 
 
 def _read_drift_state(path: Path) -> None:
-    from calibrant.persistence import read_plain
-
-    monitor = DriftMonitor.from_dict(read_plain(path))
-    again = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
-    assert DriftMonitor.from_dict(again).to_dict() == monitor.to_dict()
-    kinds = {column["name"]: column["kind"] for column in again["columns"]}
+    monitor = _read_monitor(DriftMonitor, path)
+    kinds = {column["name"]: column["kind"] for column in monitor.to_dict()["columns"]}
     rows = {name: [0.5, 40.0] if kind == "number" else ["a", None] for name, kind in kinds.items()}
     window = monitor.update(rows, name=f"after {len(monitor.windows)} others, {'x' * 20}")
     assert np.isfinite(list(window.log_e_values.values())).all()

@@ -204,7 +204,7 @@ def main() -> int:
             for name in named:
                 home = Path(folder, name.replace(" ", "-"))
                 home.mkdir(exist_ok=True)
-                found, total = attack(DOORS[name], iter(range(seed, seed + 100)), home, kept), totals[name]
+                found, total = attack(DOORS[name], range(seed, seed + 100), home, kept), totals[name]
                 total.n += found.n
                 total.n_refused += found.n_refused
                 total.slowest = max(total.slowest, found.slowest)
