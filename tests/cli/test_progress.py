@@ -36,22 +36,22 @@ def test_compare_tells_how_many_methods_are_done() -> None:
     assert done == [1, 2]
 
 
-def on_terminal(command: list[str], **more: str) -> tuple[bytes, bytes]:
-    """Run a command whose standard error is a terminal; return what it printed there, and on standard output."""
+def on_terminal(command: list[str], stream: str = "stderr", **more: str) -> tuple[bytes, bytes]:
+    """Run a command one of whose streams is a terminal; return what it printed there, and on the other."""
     reader, writer = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", **more}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: writer}
     shown = b""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, env=env) as process:
+    with subprocess.Popen(command, env={**os.environ, "TERM": "xterm", **more}, **streams) as process:
         os.close(writer)
-        try:
+        with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
             while read := os.read(reader, 1 << 12):
                 shown += read
-        except OSError:  # how Linux says that nobody writes any more
-            pass
         os.close(reader)
-        assert process.stdout is not None
-        document = process.stdout.read()
-    return shown, document
+        other = process.stdout or process.stderr
+        assert other is not None
+        piped = other.read()
+    assert process.returncode == 0, piped
+    return shown, piped
 
 
 def test_progress_is_for_terminals_alone(binary: pa.Table) -> None:
@@ -67,15 +67,7 @@ def test_sentences_are_broken_at_the_width_of_a_terminal_and_nowhere_else(binary
     command = [sys.executable, "-m", "calibrant", "evaluate", "scores.csv"]
     piped = subprocess.run(command, capture_output=True, check=True, text=True).stdout
     (verdict,) = (line for line in piped.splitlines() if line.endswith(".") and len(line) > 100)
-    reader, writer = pty.openpty()
-    with subprocess.Popen(command, stdout=writer, env={**os.environ, "COLUMNS": "72"}) as process:
-        os.close(writer)
-        shown = b""
-        with contextlib.suppress(OSError):
-            while read := os.read(reader, 1 << 12):
-                shown += read
-        os.close(reader)
-    assert process.returncode == 0
+    shown, _ = on_terminal(command, "stdout", COLUMNS="72")
     text = shown.decode().replace("\r\n", "\n")
     assert verdict in " ".join(text.split("\n"))
     assert max(map(len, text.split("\n\n")[1].split("\n"))) <= 72
@@ -102,7 +94,7 @@ def test_a_first_run_says_on_a_terminal_that_it_compiles(tmp_path: Path) -> None
 
 def test_it_is_said_after_a_second_of_compiling_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
-    monkeypatch.setattr(compiling_note, "_note", compiling_note._Note())
+    monkeypatch.setattr(compiling_note, "note", compiling_note.Note())
     compiling_note.tell_of_compiling(said.append)
     for seconds in (0.6, 0.2):  # together below a second
         machine = Compiling(seconds)
@@ -119,7 +111,7 @@ def test_it_is_said_after_a_second_of_compiling_and_once(monkeypatch: pytest.Mon
 
 def test_a_loop_that_runs_for_long_is_not_said_to_be_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
-    monkeypatch.setattr(compiling_note, "_note", compiling_note._Note())
+    monkeypatch.setattr(compiling_note, "note", compiling_note.Note())
     compiling_note.tell_of_compiling(said.append)
     machine = Compiling(0.0)
     with compiling_note.watched(machine):

@@ -19,7 +19,7 @@ import click
 from calibrant._version import __version__
 from calibrant.cli.common import ExamplesMixin, echo, is_terminal
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
-from calibrant.kernels.compiling_note import tell_of_compiling
+from calibrant.kernels import tell_of_compiling
 from calibrant.phrases import for_terminal
 
 #: The commands, in the order of the work, and what each does. Its module is `calibrant.cli.<name>`, with _ for -.

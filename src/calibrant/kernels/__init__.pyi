@@ -35,6 +35,7 @@ from calibrant.kernels.columns import (
     pool_columns as pool_columns,
     take_steps as take_steps,
 )
+from calibrant.kernels.compiling_note import tell_of_compiling as tell_of_compiling
 from calibrant.kernels.coupling import couple_rows as couple_rows
 from calibrant.kernels.fold import (
     COARSER as COARSER,

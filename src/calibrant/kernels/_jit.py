@@ -2,8 +2,8 @@
 
 To import numba and compile a first loop takes about as long as Python takes to run half a million steps of a loop.
 Loops marked `@interpreted` run in Python until their steps together come to a fifth of that, as many programs need no
-more; both give the same bits, as these loops only add, multiply, divide and compare. Where numba isn't installed all
-loops run in Python: what applies a map has a way by NumPy then.
+more; both give the same bits, as these loops only add, multiply, divide and compare. Where numba isn't installed, all
+loops run in Python, and maps are applied by NumPy.
 """
 
 from __future__ import annotations

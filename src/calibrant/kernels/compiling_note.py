@@ -15,7 +15,7 @@ from typing import Any
 _PATIENCE_S = 1.0
 
 
-class _Note:
+class Note:
     """Says once in a process that loops are being compiled, where somebody listens."""
 
     def __init__(self) -> None:
@@ -30,7 +30,8 @@ class _Note:
         tell(bool(machine.stats.cache_path))
 
 
-_note = _Note()
+#: The one of this process.
+note = Note()
 
 
 def tell_of_compiling(listener: Callable[[bool], None]) -> None:
@@ -39,18 +40,18 @@ def tell_of_compiling(listener: Callable[[bool], None]) -> None:
     The listener is told whether the machine code is kept for later processes. Code that is on disk already takes no
     second, and is never told of.
     """
-    _note.listener = listener
+    note.listener = listener
 
 
 def is_watched() -> bool:
     """Say whether somebody still waits to be told."""
-    return _note.listener is not None
+    return note.listener is not None
 
 
 @contextmanager
 def watched(machine: Any) -> Iterator[None]:
     """Watch the first call of a loop, which compiles it before it runs."""
-    timer = threading.Timer(max(_note.seconds_left, 0.0), _note.say, [machine])
+    timer = threading.Timer(max(note.seconds_left, 0.0), note.say, [machine])
     timer.daemon = True
     timer.start()
     try:
@@ -59,4 +60,4 @@ def watched(machine: Any) -> Iterator[None]:
         timer.cancel()
         if machine.stats.cache_misses or not machine.stats.cache_path:
             took = (machine.get_metadata(each).get("timers", {}) for each in machine.signatures)
-            _note.seconds_left -= sum(timers.get("compiler_lock", 0.0) for timers in took)
+            note.seconds_left -= sum(timers.get("compiler_lock", 0.0) for timers in took)
