@@ -9,7 +9,7 @@ import numpy as np
 from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.calibrators.isotonic import bounded_rates
-from calibrant.errors import NotFittedError
+from calibrant.errors import not_fitted
 from calibrant.maps import BinaryMap, InterpolatedMap
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
@@ -155,12 +155,12 @@ class MimicCalibrator(BinaryCalibrator):
     def _tables(self, name: str) -> _Fit:
         fitted = self.fitted_map
         if not fitted.is_binary:
-            raise NotFittedError(
+            raise not_fitted(
                 f"{name}: this MimicCalibrator was fitted to {len(self.classes_)} columns, with other bins for each. "
                 "Fit one to a single column to see its bins."
             )
         if self._fit is None or self._fit.map is not fitted:
-            raise NotFittedError(
+            raise not_fitted(
                 f"{name}: the bins of this MimicCalibrator are not known: a document stores the map only. "
                 "Fit again to see them; map_.x and map_.y hold the recorded points."
             )
