@@ -21,13 +21,13 @@ from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError
 
 LIBRARIES = ("array_api_strict", "torch")
+NO_TORCH = "torch has no wheel for CPUs on PyPI, only one of several GB with CUDA"
 #: Another library than those that are tested here.
 ELSEWHERE = ("cupy", "dpnp", "torch")
 
 
 def other(values: Any, library: str) -> Any:
-    reason = "torch has no wheel for CPUs on PyPI, only one of several GB with CUDA" if library == "torch" else None
-    return pytest.importorskip(library, reason=reason).asarray(values)
+    return pytest.importorskip(library, reason=NO_TORCH if library == "torch" else None).asarray(values)
 
 
 def back(values: Any, library: str) -> Any:
@@ -105,7 +105,7 @@ def test_arrays_of_another_library_than_the_fits_are_refused(library: str) -> No
 
 @pytest.mark.filterwarnings("ignore:torch.asarray:UserWarning")
 def test_torch_of_gradients_is_refused() -> None:
-    torch = pytest.importorskip("torch", reason="torch has no wheel for CPUs on PyPI, only one of several GB with CUDA")
+    torch = pytest.importorskip("torch", reason=NO_TORCH)
     X, y = make_classification(200, 6, random_state=2)
     model = cb.CalibratedClassifierCV(LinearDiscriminantAnalysis(), cv=2)
     with config_context(array_api_dispatch=True), pytest.raises(CalibrantError, match="without gradients"):

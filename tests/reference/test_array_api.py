@@ -20,7 +20,7 @@ DISPATCH = {"SCIPY_ARRAY_API": "1"}
 #: Why a case may be skipped: a library that is not installed, or a device that the machine doesn't have.
 NOT_HERE = ("cupy is not installed", "dpnp is not installed", "torch is not installed", "is not available")
 
-pytest.importorskip("array_api_strict")
+pytest.importorskip("array_api_strict", reason="array-api-strict of the test group is not installed")
 
 
 @pytest.mark.slow
