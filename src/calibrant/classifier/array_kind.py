@@ -18,7 +18,7 @@ from calibrant.errors import InvalidTypeError
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """The library, the device and the dtype of an array that is not NumPy's, as an array of them without rows."""
+    """The library, the device and the dtype of an array that is not NumPy's: `sample` is an empty one of these."""
 
     sample: Any
 

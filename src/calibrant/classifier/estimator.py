@@ -300,7 +300,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         if not get_config()["array_api_dispatch"]:
             return
         fitted, given = self.calibrated_classifiers_[0].kind, ArrayKind.of(X)
-        is_same = fitted is given if fitted is None else fitted.is_with(given)
+        is_same = given is None if fitted is None else fitted.is_with(given)
         if not is_same:
             raise InvalidInputError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device as "

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calibrant.numerics import IntArray
 
 _LEVEL, _MOST_SHOWN = 0.95, 20
-#: A window without a name is known again by its digest if it has so many rows: of fewer, others may have the same.
+#: Rows from which on a window without a name is known again by its digest: two of fewer rows may have the same one.
 _LEAST_ROWS = 30
 _WAIT = 30.0
 

@@ -31,7 +31,10 @@ def said_format(options: Mapping[str, Any]) -> FormatLike:
 
 
 def without_foreign_layout(settings: Mapping[str, Any], file: str | None) -> dict[str, Any]:
-    """Return settings of a project without those on the layout of text that a file of its format doesn't have."""
+    """Return settings of a project for one file, without keys of a text's layout that the file's format doesn't have.
+
+    A Parquet file has no delimiter, say.
+    """
     from calibrant.tables import text_options
 
     has = LAYOUT if file is None else text_options(file, settings.get("format"))

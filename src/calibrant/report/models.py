@@ -156,9 +156,8 @@ def _summary(
 
     curves = {name: curve(name) for name in shown}
     upper = max(each["upper"] for each in curves.values())
-    # the page names models, not columns, and has the notes on all of them
-    of_rows_alone = replace(about, score_names=())
-    data = data_of(measured[compared.champion], of_rows_alone) | {"notes": [*about.notes, *compared.notes]}
+    data = data_of(measured[compared.champion], replace(about, score_names=()))  # the page names models instead
+    data["notes"] = [*about.notes, *compared.notes]  # on all models, not on the champion alone
     return {
         "title": clean(about.title),
         "version": __version__,

@@ -174,8 +174,9 @@ class Report(pages.PageReport):
     ) -> Report:
         """Report on checked rows, and on their groups by the first column of these, as the constructor does.
 
-        Names of the scores are those of their columns, or others, where the rows hold what was made of scores. `scores`
-        and `by_class` are those of the rows, by the same settings, where they have been measured.
+        Scores are called by the names of `about`, or by those of their columns if it has none: where the rows hold the
+        output of a calibrator, `about` names its input. `scores` and `by_class` are what `metrics` measured of the rows
+        by the same settings; without them they are measured here.
         """
         about = replace(about, score_names=about.score_names or rows.columns or ())
         parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}

@@ -229,7 +229,7 @@ def _unpacking(name: str) -> Iterator[None]:
 
 
 def text_options(path: str | os.PathLike[str], name: str | None = None) -> tuple[str, ...]:
-    """Return which fields of `TableFormat.of_text` may be said of a file, by its suffix or the name of its format."""
+    """Return the options on the layout of text that a file can have, by the name of its format, or else its suffix."""
     known = name or SUFFIXES.get(without_packing(path).suffix.lower())
     match known:
         case "csv":
