@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,8 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="run the first case of each test, and few random examples")
 
 
+class ClosedFigures:
+    """Every test, and every example of the documentation, ends without figures: past 20, matplotlib warns."""
+
+    @pytest.fixture(autouse=True)
+    def closed_figures(self) -> Iterator[None]:
+        yield
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Know the mark of tests that take long, and draw few random examples in a fast run."""
+    """Know the mark of tests that take long, draw few random examples in a fast run, and leave no figure open."""
+    config.pluginmanager.register(ClosedFigures())
     config.addinivalue_line("markers", "slow: left out by --fast, as other tests of the module are quicker")
     if config.getoption("--fast"):
         settings.register_profile("fast", settings.get_profile("calibrant"), max_examples=5)

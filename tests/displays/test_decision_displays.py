@@ -19,12 +19,6 @@ Y = RNG.random(400) < P
 PROBLEM = Problem.two_actions(false_positive=1.0, false_negative=4.0)
 
 
-@pytest.fixture(autouse=True)
-def _close() -> Any:
-    yield
-    plt.close("all")
-
-
 def lines(ax: Any) -> dict[str, Any]:
     return {line.get_label(): np.column_stack(line.get_data()) for line in ax.lines}
 

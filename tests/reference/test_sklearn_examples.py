@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 
 import calibrant as cb
 from calibrant.errors import CalibrantWarning
@@ -137,7 +136,6 @@ def run(script: str, module: str, **names: Any) -> dict[str, Any]:
         warnings.filterwarnings("ignore", category=CalibrantWarning)
         code = compile(script.replace(THEIRS, module), "example", "exec")
         exec(code, {"told": told, "__name__": "example", **names})
-    plt.close("all")
     return told
 
 
