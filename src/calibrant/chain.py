@@ -72,6 +72,23 @@ class Chain(Fitted):
         return self.steps[0].score_names_
 
     @property
+    def takes_features(self) -> bool:  # type: ignore[override]
+        """Whether some step was fitted to features of rows."""
+        return any(step.takes_features for step in self.steps)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.feature_names))
+
+    def feature_kinds(self) -> dict[str, Any]:
+        kinds: dict[str, Any] = {}
+        for step in self.steps:
+            for name, kind in step.feature_kinds()["kinds"].items():
+                if kinds.setdefault(name, kind) != kind:
+                    raise InvalidInputError(f"steps read column {name!r} as {kinds[name]} and as {kind}. Fit them alike.")
+        return {"names": self.feature_names, "kinds": kinds}
+
+    @property
     def takes_one(self) -> bool:
         return 1 in self.widths
 

@@ -131,6 +131,18 @@ class DocumentField:
                 return array
         return np.array([item.number() for item in self.items(minimum=minimum)], dtype=np.float64)
 
+    def integers(self, *, minimum: int, maximum: int, shortest: int = 1) -> npt.NDArray[np.int64]:
+        """Return a list of at least `shortest` whole numbers in a range as an array."""
+        if isinstance(self.value, list) and len(self.value) >= shortest and set(map(type, self.value)) <= {int}:
+            try:
+                array = np.array(self.value, dtype=np.int64)
+            except OverflowError:
+                array = np.array([minimum - 1])
+            if ((array >= minimum) & (array <= maximum)).all():
+                return array
+        found = [item.integer(minimum=minimum, maximum=maximum) for item in self.items(minimum=shortest)]
+        return np.array(found, dtype=np.int64)
+
     def probabilities(self) -> FloatArray:
         """Return a list of numbers in [0, 1] as an array."""
         array = self.numbers()

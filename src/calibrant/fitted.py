@@ -35,6 +35,7 @@ from calibrant.validation import (
     column_places,
     match_classes,
     match_columns,
+    read_features,
 )
 
 #: The classes by the kind of document that they are kept in. They enter by `register`.
@@ -176,6 +177,8 @@ class Fitted(Storable):
 
     #: Whether each row's group is needed besides its scores.
     needs_groups: ClassVar[bool] = False
+    #: Whether it was fitted to features of rows, and takes a row's besides its scores.
+    takes_features: bool = False
     #: Whether each row is of exactly one class, so that probabilities of several classes sum to one.
     is_exclusive: ClassVar[bool] = True
     #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
@@ -189,6 +192,11 @@ class Fitted(Storable):
     n_rows_: int
     score_names_: tuple[str, ...] | None
     group_name_: str | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns of features that it needs: of those that it was fitted to, those that change something."""
+        return ()
 
     @property
     def takes_one(self) -> bool:
@@ -234,9 +242,10 @@ class Fitted(Storable):
             "score columns": listed(columns) if columns else "not stored: name them with calibrant apply --score",
             "scores are": self.input,
             **({} if self.group_name_ is None else {"group column": self.group_name_}),
+            **({"features": listed(self.feature_names) or "none needed"} if self.takes_features else {}),
         }
 
-    def predict_proba(self, scores: ArrayLike, *, groups: ArrayLike | None = None) -> Any:
+    def predict_proba(self, scores: ArrayLike, *, groups: ArrayLike | None = None, features: object = None) -> Any:
         """Return calibrated probabilities, in the container that the scores came in.
 
         Parameters
@@ -246,6 +255,9 @@ class Fitted(Storable):
             two.
         groups : array-like of shape (n,), optional
             The group of each row, for what was fitted by group.
+        features : dict or data frame of columns of shape (n,), optional
+            The features of each row, for what was fitted to features: columns are matched by name, and those that are
+            not needed may be there or not.
 
         Returns
         -------
@@ -259,7 +271,7 @@ class Fitted(Storable):
         CalibrantError
             If the scores can't be used.
         """
-        rows = self.read(scores, groups=groups)
+        rows = self.read(scores, groups=groups, features=features)
         return rows.container.wrap(self.apply(rows))
 
     def read(
@@ -267,6 +279,7 @@ class Fitted(Storable):
         scores: ArrayLike,
         *,
         groups: ArrayLike | None = None,
+        features: object = None,
         name: str = "",
         where: str = "",
         in_given_order: bool = False,
@@ -274,16 +287,31 @@ class Fitted(Storable):
         """Check the scores of new rows, and put their columns into the order of the fit.
 
         Columns whose names say nothing are refused, or, with `in_given_order`, taken in the order that they have.
-        `name` is what messages call the scores, and `where` the table that the column of groups is of.
+        `name` is what messages call the scores, and `where` the table that groups and features are columns of.
         """
         self.check_fitted()
         if (groups is not None) != self.needs_groups:
             was, fix = ("", "Pass the group of each row as groups") if groups is None else ("not ", "Leave groups out")
             raise InvalidInputError(f"this {type(self).__name__} was {was}fitted by group. {fix}.")
+        if features is not None and not self.takes_features:
+            raise InvalidInputError(f"this {type(self).__name__} was not fitted to features. Leave features out.")
+        if features is None and self.feature_names:
+            raise InvalidInputError(
+                f"this {type(self).__name__} was fitted to features. Pass these columns as features: "
+                f"{quoted(self.feature_names)}."
+            )
         name = name or self.score_argument
         checked = self.read_scores(scores, name, in_given_order=in_given_order)
         rows = Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
-        return rows if groups is None else replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
+        if groups is not None:
+            rows = replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
+        if features is not None and self.feature_names:
+            rows = replace(rows, features=read_features(features, rows.n_rows, name, where=where, **self.feature_kinds()))
+        return rows
+
+    def feature_kinds(self) -> dict[str, Any]:
+        """Return the `names` and `kinds` of the features that it needs, as `read_features` takes them."""
+        return {"names": self.feature_names, "kinds": {}}
 
     def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:  # noqa: ARG002
         """Check the groups of `n` rows of what messages call `scores`; what needs none has none."""

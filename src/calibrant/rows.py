@@ -25,6 +25,8 @@ from calibrant.validation import (
     NUMPY,
     ArrayLike,
     Container,
+    Feature,
+    FeatureKind,
     InputKind,
     Labels,
     Scores,
@@ -36,6 +38,7 @@ from calibrant.validation import (
     check_one_column,
     check_same_length,
     match_classes,
+    read_features,
     series_name,
 )
 
@@ -48,8 +51,8 @@ class Rows:
 
     Rows of weight zero have been dropped. All arrays have one entry per row; what is not known is None, as is `weight`
     where all are one. `scores` are those of the positive class, shape (n,), or one column for each of the sorted
-    classes, shape (n, K), whose names are `columns`. `groups` are columns that name subgroups of rows, `features` a
-    data frame of columns by which segments are found. Not independent are rows of one `cluster`, numbered from 0, and
+    classes, shape (n, K), whose names are `columns`. `groups` are columns that name subgroups of rows, `features`
+    columns by which segments are found. Not independent are rows of one `cluster`, numbered from 0, and
     labels whose spans, from `time` to `label_end`, overlap. `container` is what the scores came in, so that results go
     out as the same kind.
     """
@@ -60,7 +63,7 @@ class Rows:
     input: InputKind = "probability"
     columns: tuple[str, ...] | None = None
     groups: Mapping[str, Labels] = field(default_factory=dict)
-    features: Any = None
+    features: Mapping[str, Feature] | None = None
     cluster: IntArray | None = None
     time: TimeArray | None = None
     label_end: TimeArray | None = None
@@ -171,7 +174,7 @@ class Rows:
             labels=None if self.labels is None else self.labels.take(at),
             weight=some(self.weight),
             groups={name: labels.take(at) for name, labels in self.groups.items()},
-            features=None if self.features is None else self.features[np.arange(self.n_rows)[at]],
+            features=self.features and {name: column.take(at) for name, column in self.features.items()},
             cluster=some(self.cluster),
             time=some(self.time),
             label_end=some(self.label_end),
@@ -271,7 +274,8 @@ def read_rows(
     pos_label: object = None,
     both_classes: bool = False,
     groups: Mapping[str, ArrayLike] | None = None,
-    features: Any = None,
+    features: object = None,
+    feature_kinds: Mapping[str, FeatureKind] | None = None,
     cluster: ArrayLike | None = None,
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
@@ -318,7 +322,7 @@ def read_rows(
         input=input,
         columns=checked.container.columns if own_name is None else (own_name,),
         groups={name: _grouped(column, name, n, names[0], where) for name, column in (groups or {}).items()},
-        features=None if features is None else _as_features(features, n, names[0]),
+        features=None if features is None else read_features(features, n, names[0], kinds=feature_kinds, where=where),
         cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0], where).codes.astype(np.int64),
         time=start,
         label_end=end,
@@ -354,13 +358,3 @@ def _grouped(column: ArrayLike, name: str, n: int, scores: str, where: str) -> L
     labels = as_groups(column, name=called)
     check_same_length(n, labels.codes.size, scores, called)
     return labels
-
-
-def _as_features(features: Any, n: int, scores: str) -> Any:
-    import narwhals as nw
-
-    frame = nw.from_native(features, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        raise ShapeError(f"features is a {type(features).__name__}. Pass a data frame, one column per feature.")
-    check_same_length(n, len(frame), scores, "features")
-    return frame

@@ -139,6 +139,14 @@ class Builder(ABC):
     def only_where(self, condition: Term, a: Term) -> Term:
         """Return numbers where the condition holds, else what stands for a missing number."""
 
+    @abstractmethod
+    def trees(self, columns: Term, trees: Any) -> Term:
+        """Return the sums of `trees`, a `calibrant.maps.TreesMap`, of each row of its columns."""
+
+    @abstractmethod
+    def features(self, columns: Sequence[Any]) -> Term:
+        """Return the columns of features by name, each a `calibrant.segments.FeatureColumn`: numbers, or codes of levels."""
+
     def hold(self, a: Term) -> Term:
         """Return the same term, computed once however often it is used."""
         return a

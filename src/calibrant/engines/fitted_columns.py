@@ -60,7 +60,8 @@ class FittedColumns:
     @property
     def inputs(self) -> list[str]:
         """Names or patterns of all columns that are read."""
-        return list(dict.fromkeys([*self.score, *([] if self.group is None else [self.group])]))
+        group = [] if self.group is None else [self.group]
+        return list(dict.fromkeys([*self.score, *group, *self.fitted.feature_names]))
 
     def new_columns(self, column: str, missing: MissingInput = "error") -> NewColumns:
         """Return the columns of probabilities, called `column`, or with what the classes are called behind it."""
@@ -74,7 +75,8 @@ class FittedColumns:
 
     def rows(self, table: pa.Table) -> Rows:
         """Check the scores and groups of a table that holds the inputs and nothing else."""
-        names = [name for name in table.column_names if name != self.group or name in self.score]
+        beside = {self.group, *self.fitted.feature_names}
+        names = [name for name in table.column_names if name not in beside or name in self.score]
         for name in names:
             check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
         refuse_missing(table, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
@@ -82,7 +84,10 @@ class FittedColumns:
         where = self.where or "the table"
         called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else where
         groups = None if self.group is None else table.column(self.group)
-        return self.fitted.read(scores, groups=groups, name=called, where=where, in_given_order=self.is_named)
+        features = table.select(list(self.fitted.feature_names)) if self.fitted.feature_names else None
+        return self.fitted.read(
+            scores, groups=groups, features=features, name=called, where=where, in_given_order=self.is_named
+        )
 
     def _of_where(self) -> str:
         return f" of {self.where}" if self.where else ""

@@ -37,3 +37,4 @@ from calibrant.maps.tables import (
     is_identity as is_identity,
     step_levels as step_levels,
 )
+from calibrant.maps.trees import MOST_LEVELS as MOST_LEVELS, TreesMap as TreesMap

@@ -13,6 +13,14 @@ from calibrant.validation.arguments import (
     check_number as check_number,
     check_same_length as check_same_length,
 )
+from calibrant.validation.features import (
+    Feature as Feature,
+    FeatureKind as FeatureKind,
+    Features as Features,
+    as_feature as as_feature,
+    feature_columns as feature_columns,
+    read_features as read_features,
+)
 from calibrant.validation.labels import (
     Labels as Labels,
     as_groups as as_groups,

@@ -1,0 +1,53 @@
+"""Sums of trees: each row walks from the root of every tree to a leaf."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.kernels._jit import compiled
+from calibrant.numerics import FloatArray
+
+NodeArray = npt.NDArray[np.int32]
+
+
+@compiled
+def sum_trees(
+    values: FloatArray,
+    roots: NodeArray,
+    outputs: NodeArray,
+    column: NodeArray,
+    threshold: FloatArray,
+    left: NodeArray,
+    right: NodeArray,
+    missing_left: npt.NDArray[np.bool_],
+    first_word: NodeArray,
+    words: npt.NDArray[np.uint64],
+    out: FloatArray,
+) -> None:
+    """Add the leaf of each tree that each row of `values` falls into to its output.
+
+    A leaf has the column -1, and its value in `threshold`. A node with `first_word` from 0 on holds a set of codes, 64
+    to a word; other nodes send what is not above their threshold to the left.
+    """
+    n, block = values.shape[0], 128
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        for t in range(roots.size):
+            root, k = roots[t], outputs[t]
+            for i in range(start, stop):
+                node = root
+                c = column[node]
+                while c >= 0:
+                    v = values[i, c]
+                    if v != v:
+                        is_left = missing_left[node]
+                    elif first_word[node] < 0:
+                        is_left = v <= threshold[node]
+                    else:
+                        code = np.int64(v)
+                        word = words[first_word[node] + (code >> 6)]
+                        is_left = ((word >> np.uint64(code & 63)) & np.uint64(1)) != 0
+                    node = left[node] if is_left else right[node]
+                    c = column[node]
+                out[i, k] += threshold[node]

@@ -1,0 +1,5 @@
+"""Calibration by segments: subgroups of rows that trees find in features."""
+
+from calibrant.segments.calibrator import SegmentCalibrator as SegmentCalibrator
+from calibrant.segments.columns import FeatureColumn as FeatureColumn
+from calibrant.segments.report import SegmentCandidate as SegmentCandidate, SegmentReport as SegmentReport

@@ -1,0 +1,216 @@
+"""Gradient boosting by LightGBM from given margins, and its trees as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant.errors import MissingPackageError
+from calibrant.maps import TreesMap
+from calibrant.numerics import FloatArray
+from calibrant.segments.binning import MISSING, Binning
+
+#: What is fitted: probabilities of one class of two, of all classes, or means of numbers.
+Task: TypeAlias = Literal["binary", "classes", "mean"]
+_OBJECTIVES = {"binary": "cross_entropy", "classes": "multiclass", "mean": "regression"}
+_METRICS = {"binary": "cross_entropy", "classes": "multi_logloss", "mean": "l2"}
+#: Values of a fit from which a second thread saves more than it costs.
+_THREADED_FROM = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large trees are, how far each goes, and how hard its leaves are pulled to nothing."""
+
+    leaves: int
+    rate: float
+    least_rows: int
+    pull: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoostingRows:
+    """Rows as boosting takes them: bin codes, margins to begin with, targets and weights."""
+
+    task: Task
+    codes: npt.NDArray[np.uint8]
+    margins: FloatArray
+    target: FloatArray
+    weight: FloatArray | None
+    categories: tuple[int, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.codes.shape[0]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of margins of a row."""
+        return 1 if self.margins.ndim == 1 else self.margins.shape[1]
+
+    def take(self, at: npt.NDArray[Any]) -> BoostingRows:
+        """Return some of the rows, by number or by a mask."""
+        weight = None if self.weight is None else self.weight[at]
+        return BoostingRows(self.task, self.codes[at], self.margins[at], self.target[at], weight, self.categories)
+
+    def numbers(self) -> npt.NDArray[np.float32]:
+        """Return the codes as LightGBM takes them: NaN where a value is missing."""
+        out = self.codes.astype(np.float32)
+        out[self.codes == MISSING] = np.nan
+        return out
+
+
+def import_lightgbm() -> Any:
+    """Return the package that finds trees, or say how to install it."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise MissingPackageError("segments are found by LightGBM: pip install 'calibrant[segments]'") from None
+    return lightgbm
+
+
+class Boosting:
+    """A boosted sum of trees that grows round by round."""
+
+    def __init__(self, rows: BoostingRows, size: Size, *, seed: int, n_threads: int | None = None) -> None:
+        self._lightgbm = import_lightgbm()
+        n_threads = n_threads or (1 if rows.codes.size < _THREADED_FROM else 0)
+        self._params = {
+            "objective": _OBJECTIVES[rows.task],
+            "metric": _METRICS[rows.task],
+            "num_leaves": size.leaves,
+            "learning_rate": size.rate,
+            "min_data_in_leaf": size.least_rows,
+            "lambda_l2": size.pull,
+            "max_bin": 255,
+            "min_data_in_bin": 1,
+            "feature_pre_filter": False,
+            "boost_from_average": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "seed": seed,
+            "num_threads": n_threads,
+            "verbosity": -1,
+            **({"num_class": rows.n_outputs} if rows.task == "classes" else {}),
+        }
+        self.rows = rows
+        self._train = self._dataset(rows)
+        self._booster = self._lightgbm.Booster(self._params, self._train)
+
+    def watch(self, rows: BoostingRows) -> None:
+        """Measure the loss on other rows after each round."""
+        self._booster.add_valid(self._dataset(rows, self._train), "held out")
+
+    def grow(self) -> bool:
+        """Add one round; return whether there was nothing to split."""
+        return bool(self._booster.update())
+
+    def loss(self) -> float:
+        """Return the mean loss on the rows that are watched."""
+        return float(self._booster.eval_valid()[0][2])
+
+    def margins(self, rows: BoostingRows, n_rounds: int) -> FloatArray:
+        """Return what the first rounds add to the margins of rows."""
+        made = self._booster.predict(rows.numbers(), raw_score=True, num_iteration=n_rounds)
+        return np.asarray(made, dtype=np.float64)
+
+    def trees(self, binning: Binning, n_rounds: int) -> TreesMap:
+        """Return the trees of the first rounds, with the real thresholds of numbers."""
+        dumped = self._booster.dump_model(num_iteration=n_rounds)
+        return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self.rows.n_outputs)
+
+    def _dataset(self, rows: BoostingRows, reference: Any = None) -> Any:
+        margins = rows.margins.reshape(-1, order="F")
+        made = self._lightgbm.Dataset(
+            rows.numbers(),
+            rows.target,
+            weight=rows.weight,
+            init_score=margins,
+            categorical_feature=list(rows.categories),
+            reference=reference,
+            params=self._params,
+            free_raw_data=True,
+        )
+        return made.construct()
+
+
+def _as_map(structures: Sequence[dict[str, Any]], binning: Binning, n_outputs: int) -> TreesMap:
+    """Return trees as arrays, each node after its parent."""
+    nodes = _Nodes(binning)
+    kept = [(t, nodes.add(each)) for t, each in enumerate(structures) if "split_feature" in each or each["leaf_value"]]
+    if not kept:
+        kept = [(0, nodes.add({"leaf_value": 0.0}))]
+    roots, outputs = [root for _, root in kept], [t % n_outputs for t, _ in kept]
+    return TreesMap(
+        len(binning.edges),
+        n_outputs,
+        *(np.array(each, dtype=np.int64) for each in (roots, outputs, nodes.columns)),
+        np.array(nodes.values),
+        *(np.array(each, dtype=np.int64) for each in (nodes.left, nodes.right, nodes.missing_left, nodes.set_sizes)),
+        np.array(nodes.set_codes, dtype=np.int64),
+    )
+
+
+class _Nodes:
+    """Collects the nodes of LightGBM's trees."""
+
+    def __init__(self, binning: Binning) -> None:
+        self.binning = binning
+        self.columns: list[int] = []
+        self.values: list[float] = []
+        self.left: list[int] = []
+        self.right: list[int] = []
+        self.missing_left: list[int] = []
+        self.set_sizes: list[int] = []
+        self.set_codes: list[int] = []
+
+    def add(self, structure: dict[str, Any]) -> int:
+        """Add a tree, depth first, and return its root."""
+        root, waiting = len(self.columns), [(structure, -1, self.left)]
+        while waiting:
+            node, parent, side = waiting.pop()
+            at = len(self.columns)
+            if parent >= 0:
+                side[parent] = at
+            self._add_node(node)
+            if "split_feature" in node:
+                waiting += [(node["right_child"], at, self.right), (node["left_child"], at, self.left)]
+        return root
+
+    def _add_node(self, node: dict[str, Any]) -> None:
+        column, codes, value, missing_left = -1, [], float(node.get("leaf_value", 0.0)), False
+        if "split_feature" in node:
+            column = int(node["split_feature"])
+            edges = self.binning.edges[column]
+            if edges is None:
+                codes = sorted(int(code) for code in str(node["threshold"]).split("||"))
+                value = 0.0
+            else:
+                value = float(edges[int(node["threshold"])])
+                missing_left = _sends_missing_left(node)
+        self.columns.append(column)
+        self.values.append(value)
+        self.left.append(-1)
+        self.right.append(-1)
+        self.missing_left.append(int(missing_left))
+        self.set_sizes.append(len(codes))
+        self.set_codes += codes
+
+
+def _sends_missing_left(node: dict[str, Any]) -> bool:
+    """Say where rows without a value go: where the fit saw none, with most of its rows."""
+    if node["missing_type"] == "NaN":
+        return bool(node["default_left"])
+    left, right = (_n_rows(node[f"{side}_child"]) for side in ("left", "right"))
+    return left >= right
+
+
+def _n_rows(node: dict[str, Any]) -> int:
+    return int(node.get("internal_count", node.get("leaf_count", 0)))
+
+
