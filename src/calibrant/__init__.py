@@ -16,6 +16,7 @@ name_document_homes(
         "prior_shift": "calibrant.prior",
         "probability_calibrator": "calibrant.probability",
         "rank_preserving_calibrator": "calibrant.rank_preserving",
+        "segment_calibrator": "calibrant.segments",
     }
 )
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -140,12 +140,12 @@ class Builder(ABC):
         """Return numbers where the condition holds, else what stands for a missing number."""
 
     @abstractmethod
-    def trees(self, columns: Term, trees: Any) -> Term:
-        """Return the sums of `trees`, a `calibrant.maps.TreesMap`, of each row of its columns."""
+    def feature(self, column: Any) -> Term:
+        """Return a column of features, a `calibrant.segments.FeatureColumn`: numbers, or codes of levels."""
 
     @abstractmethod
-    def features(self, columns: Sequence[Any]) -> Term:
-        """Return the columns of features by name, each a `calibrant.segments.FeatureColumn`: numbers, or codes of levels."""
+    def trees(self, columns: Sequence[Term], trees: Any) -> Term:
+        """Return the sums of `trees`, a `calibrant.maps.TreesMap`, of each row of its columns."""
 
     def hold(self, a: Term) -> Term:
         """Return the same term, computed once however often it is used."""

@@ -23,6 +23,8 @@ from calibrant.calibrators.venn_abers import VennAbersCalibrator as VennAbersCal
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.calibrators.auto_evidence import Evidence as Evidence
+from calibrant.calibrators.auto_report import NONE as NONE, AutoReport as AutoReport
 from calibrant.calibrators.base import (
     ALIASES as ALIASES,
     BINARY_CALIBRATORS as BINARY_CALIBRATORS,

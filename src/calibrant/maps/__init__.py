@@ -22,6 +22,7 @@ from calibrant.maps.logistic import (
     LogisticMap as LogisticMap,
     QuadraticMap as QuadraticMap,
     line_map as line_map,
+    term_logit as term_logit,
 )
 from calibrant.maps.softmax import (
     MixtureMap as MixtureMap,

@@ -1,5 +1,6 @@
 """Calibration by segments: subgroups of rows that trees find in features."""
 
 from calibrant.segments.calibrator import SegmentCalibrator as SegmentCalibrator
+from calibrant.segments.choice import TriedSize as TriedSize
 from calibrant.segments.columns import FeatureColumn as FeatureColumn
-from calibrant.segments.report import SegmentCandidate as SegmentCandidate, SegmentReport as SegmentReport
+from calibrant.segments.report import SegmentReport as SegmentReport

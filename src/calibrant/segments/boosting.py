@@ -46,7 +46,7 @@ class BoostingRows:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.codes.shape[0]
+        return int(self.codes.shape[0])
 
     @property
     def n_outputs(self) -> int:
@@ -119,10 +119,10 @@ class Boosting:
         made = self._booster.predict(rows.numbers(), raw_score=True, num_iteration=n_rounds)
         return np.asarray(made, dtype=np.float64)
 
-    def trees(self, binning: Binning, n_rounds: int) -> TreesMap:
-        """Return the trees of the first rounds, with the real thresholds of numbers."""
+    def trees(self, binning: Binning, n_rounds: int, share: float) -> TreesMap:
+        """Return a share of the trees of the first rounds, with the real thresholds of numbers."""
         dumped = self._booster.dump_model(num_iteration=n_rounds)
-        return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self.rows.n_outputs)
+        return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self.rows.n_outputs, share)
 
     def _dataset(self, rows: BoostingRows, reference: Any = None) -> Any:
         margins = rows.margins.reshape(-1, order="F")
@@ -139,28 +139,32 @@ class Boosting:
         return made.construct()
 
 
-def _as_map(structures: Sequence[dict[str, Any]], binning: Binning, n_outputs: int) -> TreesMap:
-    """Return trees as arrays, each node after its parent."""
-    nodes = _Nodes(binning)
+def _as_map(structures: Sequence[dict[str, Any]], binning: Binning, n_outputs: int, share: float) -> TreesMap:
+    """Return trees as arrays, each node after its parent, with a share of their leaves' values."""
+    nodes = _Nodes(binning, share)
     kept = [(t, nodes.add(each)) for t, each in enumerate(structures) if "split_feature" in each or each["leaf_value"]]
     if not kept:
         kept = [(0, nodes.add({"leaf_value": 0.0}))]
-    roots, outputs = [root for _, root in kept], [t % n_outputs for t, _ in kept]
-    return TreesMap(
-        len(binning.edges),
-        n_outputs,
-        *(np.array(each, dtype=np.int64) for each in (roots, outputs, nodes.columns)),
-        np.array(nodes.values),
-        *(np.array(each, dtype=np.int64) for each in (nodes.left, nodes.right, nodes.missing_left, nodes.set_sizes)),
-        np.array(nodes.set_codes, dtype=np.int64),
-    )
+    made = {
+        "roots": [root for _, root in kept],
+        "outputs": [t % n_outputs for t, _ in kept],
+        "columns": nodes.columns,
+        "left": nodes.left,
+        "right": nodes.right,
+        "missing_left": nodes.missing_left,
+        "set_sizes": nodes.set_sizes,
+        "set_codes": nodes.set_codes,
+    }
+    arrays = {name: np.array(values, dtype=np.int64) for name, values in made.items()}
+    return TreesMap(len(binning.edges), n_outputs, values=np.array(nodes.values), **arrays)
 
 
 class _Nodes:
     """Collects the nodes of LightGBM's trees."""
 
-    def __init__(self, binning: Binning) -> None:
+    def __init__(self, binning: Binning, share: float) -> None:
         self.binning = binning
+        self.share = share
         self.columns: list[int] = []
         self.values: list[float] = []
         self.left: list[int] = []
@@ -183,7 +187,7 @@ class _Nodes:
         return root
 
     def _add_node(self, node: dict[str, Any]) -> None:
-        column, codes, value, missing_left = -1, [], float(node.get("leaf_value", 0.0)), False
+        column, codes, value, missing_left = -1, [], self.share * float(node.get("leaf_value", 0.0)), False
         if "split_feature" in node:
             column = int(node["split_feature"])
             edges = self.binning.edges[column]
@@ -212,5 +216,3 @@ def _sends_missing_left(node: dict[str, Any]) -> bool:
 
 def _n_rows(node: dict[str, Any]) -> int:
     return int(node.get("internal_count", node.get("leaf_count", 0)))
-
-

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from calibrant.document_field import DocumentField
 from calibrant.maps import MOST_LEVELS
 from calibrant.numerics import FloatArray
+from calibrant.phrases import count
 from calibrant.validation import Feature, FeatureKind, Features
 
 #: Levels of a category that get a code; the rarer ones count as missing. One code of 8 bits is kept for these.
@@ -29,6 +30,10 @@ class FeatureColumn:
     def kind(self) -> FeatureKind:
         """Whether it holds numbers or categories."""
         return "number" if self.levels is None else "category"
+
+    def in_words(self) -> str:
+        """Return its kind, and how many levels a category has."""
+        return "number" if self.levels is None else f"category of {count(len(self.levels), 'level')}"
 
     @classmethod
     def of(cls, name: str, feature: Feature, weight: FloatArray | None = None) -> Self:

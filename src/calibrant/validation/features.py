@@ -118,7 +118,7 @@ def _of_numpy(values: npt.NDArray[Any], name: str) -> Feature:
     if values.ndim != 1:
         raise InvalidTypeError(f"{name} has shape {values.shape}. Pass one value per row, shape (n,).")
     if isinstance(values, np.ma.MaskedArray):
-        values = values.astype(object).filled(None)
+        values = np.ma.filled(values.astype(object), None)
     match values.dtype.kind:
         case "f" | "i" | "u":
             return _numbers(values.astype(np.float64), name)
@@ -129,7 +129,8 @@ def _of_numpy(values: npt.NDArray[Any], name: str) -> Feature:
             return Feature(codes.reshape(-1).astype(np.float64), levels.astype(object))
         case "O":
             return _of_objects(values, name)
-    raise _no_feature(name, values.dtype.name)
+        case _:
+            raise _no_feature(name, values.dtype.name)
 
 
 def _of_objects(values: npt.NDArray[Any], name: str) -> Feature:
@@ -162,7 +163,7 @@ def _to_arrow(column: object, name: str) -> Any:
 
     if is_arrow_array(column):
         return column
-    series = column if isinstance(column, nw.Series) else nw.from_native(column, series_only=True, pass_through=True)  # type: ignore[call-overload]
+    series = column if isinstance(column, nw.Series) else nw.from_native(column, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series):
         raise InvalidTypeError(f"{name} is a {type(column).__name__}. Pass an array, a list or a series.")
     return series.to_arrow()

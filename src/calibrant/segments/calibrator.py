@@ -1,0 +1,429 @@
+"""SegmentCalibrator: the scores by a map of their own, and trees that find where that is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+
+from calibrant.calibrators import (
+    Calibrator,
+    decode_calibrator_setting,
+    encode_calibrator_setting,
+    make_calibrator,
+    plain_splits,
+    warn_of_rows,
+)
+from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean
+from calibrant.fitted import MapFitted, apply_map, as_one_score, register
+from calibrant.maps import TreesMap, decode_map, term_logit
+from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
+from calibrant.phrases import count, listed, quoted
+from calibrant.rows import Rows, read_rows
+from calibrant.segments.binning import Binning
+from calibrant.segments.boosting import Boosting, BoostingRows
+from calibrant.segments.choice import choose
+from calibrant.segments.columns import FeatureColumn, encode_columns
+from calibrant.segments.report import SegmentReport
+from calibrant.settings import Configured
+from calibrant.terms import Builder, Term
+from calibrant.validation import (
+    ArrayLike,
+    FeatureKind,
+    Features,
+    InputKind,
+    Labels,
+    as_scores,
+    as_weight,
+    check_choice,
+    check_integer,
+    check_same_length,
+    feature_columns,
+)
+
+#: What the labels are: classes, or the share of a row's weight that is of the positive class.
+Target: TypeAlias = Literal["class", "share"]
+_TARGETS: tuple[Target, ...] = ("class", "share")
+
+
+@register("segment_calibrator")
+class SegmentCalibrator(Configured, MapFitted):
+    """Calibrate scores within segments of rows: subgroups that trees find in features.
+
+    A model can be calibrated overall and wrong for some of the rows. The scores get a calibrator of their own first;
+    then gradient boosting from their calibrated logit, on this logit and the features, finds where the outcomes differ
+    from it. How many trees there are, of what size and how much of them is used is chosen by cross-validation; where
+    held-out loss does not fall beyond noise, there are none.
+
+    Parameters
+    ----------
+    calibrator : str or Calibrator
+        The calibrator of the scores, by name or as an instance, which is left unfitted.
+    categorical, numeric : sequence of str, optional
+        Names of features that are read as categories, and as numbers. Where either is given, these columns are used
+        alone; by default all columns are, by their types: text, truth values and categoricals are categories, numbers
+        are numbers.
+    target : {"class", "share"}
+        What `y` is: classes, or soft labels in [0, 1], the share of each row that is of the positive class, for scores
+        of two classes.
+    cv : int
+        Number of folds, at least 2.
+    seed : int
+        Seed of the folds.
+
+    Attributes
+    ----------
+    map_ : Map
+        The map of the scores.
+    trees_ : TreesMap or None
+        The sum of trees that is added to the logit, or to the log-probability of each class; None for none.
+    columns_ : tuple of FeatureColumn
+        The features of the fit, with the levels of categories.
+    report_ : SegmentReport
+        What was tried, and why it was chosen. Documents keep it, and `calibrant inspect` shows it.
+
+    Notes
+    -----
+    With z the logit of the calibrated score, q = expit(z + f(z, features)), f being a sum of trees of LightGBM's with
+    penalised leaves. Of K classes z has one log-probability for each, and q is the softmax. Numbers are cut at 250
+    quantiles at most; of a category 254 levels are told apart, the most frequent ones. A missing value goes with what
+    helps most on rows of the fit that lack it, and a level that the fit has not seen counts as missing.
+
+    Folds are drawn without a look at the labels, and keep clusters, or overlapping labels, on one side. The map of the
+    scores is fitted to all rows before the folds are drawn: it has few parameters, and its fit to the rows held out
+    makes the trees' gain look a little smaller than it is. The sum of the trees is multiplied by the factor in [0, 1]
+    of the least held-out loss. Then the belief that the change gains, by the likelihoods of the rows held out and the
+    prior odds of `AutoCalibrator`, multiplies it again; below one half there are no trees. The trees of the result are
+    grown on all rows, for the number of rounds that was chosen.
+
+    Probabilities are then calibrated within groups, as far as the rows show that they are not; this says nothing of
+    other criteria of fairness, and the ranking of rows changes. The same rows in the same order and the same seed give
+    the same trees at any number of threads.
+
+    References
+    ----------
+    Friedman (2001), *Greedy function approximation: a gradient boosting machine*, Annals of Statistics 29.
+    Hebert-Johnson, Kim, Reingold and Rothblum (2018), *Multicalibration: calibration for the (computationally
+    identifiable) masses*, ICML.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant as cb
+    >>> rng = np.random.default_rng(0)
+    >>> p, age, city = rng.random(4_000), rng.uniform(20, 80, 4_000), rng.choice(["Bonn", "Rome"], 4_000)
+    >>> y = rng.random(4_000) < np.where((age < 40) & (city == "Rome"), p**3, p)
+    >>> calibrator = cb.SegmentCalibrator().fit(p, y, features={"age": age, "city": city})
+    >>> calibrator.report_.chosen
+    'segments'
+    >>> q = calibrator.predict_proba([0.5, 0.5], features={"age": [30, 30], "city": ["Rome", "Bonn"]})
+    >>> q[0] < 0.25, abs(q[1] - 0.5) < 0.1
+    (True, True)
+    """
+
+    takes_features = True
+    fit_call: ClassVar[str] = "fit(scores, y, features=features)"
+    trees_: TreesMap | None
+    columns_: tuple[FeatureColumn, ...]
+    report_: SegmentReport
+
+    def __init__(
+        self,
+        calibrator: str | Calibrator = "auto",
+        *,
+        categorical: Sequence[str] | None = None,
+        numeric: Sequence[str] | None = None,
+        target: Target = "class",
+        cv: int = 5,
+        seed: int = 0,
+    ) -> None:
+        self.calibrator = calibrator
+        self.categorical = categorical
+        self.numeric = numeric
+        self.target = target
+        self.cv = cv
+        self.seed = seed
+
+    @property
+    def input(self) -> InputKind:  # type: ignore[override]
+        """What the scores are that the calibrator takes."""
+        return make_calibrator(self.calibrator).input
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        if self.trees_ is None:
+            return ()
+        first = self._n_margins
+        return tuple(self.columns_[j - first].name for j in self.trees_.used_columns if j >= first)
+
+    @property
+    def n_numbers(self) -> int:
+        return super().n_numbers + (0 if self.trees_ is None else self.trees_.n_numbers)
+
+    @property
+    def _n_margins(self) -> int:
+        return 1 if self.takes_one else len(self.classes_)
+
+    def fit(
+        self,
+        scores: ArrayLike,
+        y: ArrayLike,
+        *,
+        features: object,
+        sample_weight: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the map of the scores, and the trees.
+
+        Parameters
+        ----------
+        scores, y, sample_weight, classes
+            As for `Calibrator.fit`; with ``target="share"`` y holds numbers in [0, 1].
+        features : dict or data frame of columns of shape (n,)
+            The features by name. Text, truth values and numbers; None or NaN where a value is missing.
+        cluster, time, label_end : array-like of shape (n,), optional
+            Rows that are not independent, as for `AutoCalibrator.fit`.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        MissingPackageError
+            If LightGBM is not installed.
+        """
+        self.check_params()
+        known, used = self._kinds(), features
+        if known:
+            used = {name: column for name, column in feature_columns(features).items() if name in known}
+            _check_there(known, feature_columns(features))
+        what: dict[str, Any] = {"input": self.input, "features": used, "feature_kinds": known, "cluster": cluster}
+        what |= {"time": time, "label_end": label_end}
+        if self.target == "share":
+            rows = _rows_of_shares(scores, y, sample_weight, **what)
+        else:
+            rows = read_rows(scores, y, sample_weight=sample_weight, classes=classes, both_classes=True, **what)
+        warn_of_rows(rows)
+        return self.fit_rows(rows)
+
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        make_calibrator(self.calibrator).check_params()
+        check_choice("target", self.target, _TARGETS)
+        check_integer("cv", self.cv, minimum=2)
+        check_integer("seed", self.seed, minimum=0)
+        self._kinds()
+
+    def _kinds(self) -> dict[str, FeatureKind]:
+        """Return the kinds of the columns that were named."""
+        kinds: dict[str, FeatureKind] = {}
+        named: tuple[tuple[str, FeatureKind, Sequence[str] | None], ...] = (
+            ("categorical", "category", self.categorical),
+            ("numeric", "number", self.numeric),
+        )
+        for argument, kind, names in named:
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
+                raise InvalidTypeError(f"{argument}={names!r:.80}: pass a list of names of columns.")
+            for name in names or ():
+                if name in kinds:
+                    raise InvalidInputError(f"{argument} names column {name!r} twice or as both. Name each once.")
+                kinds[name] = kind
+        return kinds
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit to checked rows with features."""
+        assert rows.features is not None  # noqa: S101 - for the type checker
+        fitted = make_calibrator(self.calibrator).fit_rows(rows)
+        self.map_ = fitted.map_
+        self.take_over(fitted)
+        self.columns_ = tuple(FeatureColumn.of(name, each, rows.weight) for name, each in rows.features.items())
+        margins = self._margins(rows)
+        values = _columns_of_trees(margins, self.columns_, rows.features)
+        first = values.shape[1] - len(self.columns_)
+        is_category = [False] * first + [column.levels is not None for column in self.columns_]
+        binning = Binning.of(values, is_category)
+        is_binary = rows.n_classes == 2
+        data = BoostingRows(
+            "binary" if is_binary else "classes",
+            binning.codes(values),
+            margins,
+            (as_one_score(rows, self.input).positive if is_binary else rows.codes).astype(np.float64),
+            rows.weight,
+            tuple(np.flatnonzero(is_category).tolist()),
+        )
+        choice = choose(data, rows, plain_splits(rows, self.cv, rng=self.seed), seed=self.seed)
+        self.report_, self.trees_ = SegmentReport.of(choice), None
+        if choice.share > 0.0:
+            boosting = Boosting(data, choice.size, seed=self.seed)
+            for _ in range(choice.n_rounds):
+                boosting.grow()
+            self.trees_ = boosting.trees(binning, choice.n_rounds, choice.share)
+        return self
+
+    def _margins(self, rows: Rows) -> FloatArray:
+        """Return the logit of each calibrated score, shape (n,), or the log-probabilities of all classes, (n, K)."""
+        if self.map_.is_binary:
+            return logit(clip_open(self.map_.apply(as_one_score(rows, self.input).scores), LEAST))
+        return np.log(np.maximum(self.map_.apply(rows.scores), LEAST))
+
+    def apply(self, rows: Rows) -> FloatArray:
+        if self.trees_ is None:
+            return apply_map(self.map_, rows.scores, self.input)
+        margins = self._margins(rows)
+        moved = margins + self.trees_.apply(_columns_of_trees(margins, self.columns_, rows.features))
+        if not self.map_.is_binary:
+            return softmax(moved)
+        q = expit(moved)
+        return q if rows.is_binary else np.column_stack((1.0 - q, q))
+
+    def feature_kinds(self) -> dict[str, Any]:
+        kinds = {column.name: column.kind for column in self.columns_}
+        return {"names": self.feature_names, "kinds": kinds}
+
+    def facts(self) -> dict[str, str]:
+        held = ", ".join(f"{column.name} ({column.in_words()})" for column in self.columns_)
+        return {**super().facts(), "features": held, "features needed": listed(self.feature_names) or "none"}
+
+    def describe(self) -> list[str]:
+        lines = ["The scores:", *(f"  {line}" for line in super().describe())]
+        if self.trees_ is not None:
+            lines += ["Added to the logit:" if self.map_.is_binary else "Added to the log-probabilities:"]
+            lines += [f"  {line}" for line in self.trees_.describe(())]
+            names = [*("score" for _ in range(self._n_margins)), *(column.name for column in self.columns_)]
+            used = np.bincount(self.trees_.columns[self.trees_.columns >= 0], minlength=len(names))
+            splits = dict.fromkeys(names, 0)
+            for name, n in zip(names, used.tolist(), strict=True):
+                splits[name] += n
+            most = sorted((item for item in splits.items() if item[1]), key=lambda item: -item[1])
+            lines += [f"  splits by {', '.join(f'{name} ({n:,})' for name, n in most)}"]
+        return [*lines, *str(self.report_).split("\n")]
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        if self.trees_ is None:
+            return super().formula(b, scores, n_columns)
+        if not self.map_.is_binary:
+            logs = b.hold(b.ln(b.clip(self.map_.formula(b, scores), LEAST, 1.0)))
+            return _softmax_formula(b, logs + self._trees_formula(b, logs))
+        q = super().formula(b, scores, n_columns)
+        positive = q if n_columns == 1 else b.column(q, 1)
+        z = b.hold(term_logit(b, b.clip(positive, *open_ends(LEAST))))
+        out = b.hold(b.expit(z + self._trees_formula(b, z)))
+        return out if n_columns == 1 else b.columns([1.0 - out, out])
+
+    def _trees_formula(self, b: Builder, margins: Term) -> Term:
+        assert self.trees_ is not None  # noqa: S101 - for the type checker
+        parts = [b.column(margins, k) for k in range(self._n_margins)]
+        return b.trees([*parts, *(b.feature(column) for column in self.columns_)], self.trees_)
+
+    def encode(self) -> dict[str, Any]:
+        settings = {name: getattr(self, name) for name in ("categorical", "numeric", "target", "cv", "seed")}
+        return {
+            "settings": {"calibrator": encode_calibrator_setting(self.calibrator), **settings},
+            "classes": self.classes_,
+            "n_rows": self.n_rows_,
+            "score_names": self.score_names_,
+            "map": self.fitted_map.encode(),
+            "columns": [column.to_dict() for column in self.columns_],
+            "trees": None if self.trees_ is None else self.trees_.encode(),
+            "report": self.report_.encode(),
+        }
+
+    @classmethod
+    def decode(cls, body: DocumentField) -> Self:
+        names = ("settings", "classes", "n_rows", "score_names", "map", "columns", "trees", "report")
+        parts = body.members(names)
+        made: Self = _decode_settings(cls, parts["settings"])
+        made.classes_ = parts["classes"].labels(minimum=2)
+        n_classes = len(made.classes_)
+        made.n_rows_ = parts["n_rows"].integer(minimum=0)
+        made.score_names_ = parts["score_names"].score_names(n_classes, or_one=n_classes == 2)
+        inner = make_calibrator(made.calibrator)
+        made.map_ = decode_map(parts["map"])
+        inner.check_map(made.map_, n_classes, parts["map"])
+        made.columns_ = tuple(FeatureColumn.decode(item) for item in parts["columns"].items())
+        found = [column.name for column in made.columns_]
+        if len(set(found)) < len(found):
+            parts["columns"].refuse("names a column twice")
+        made.report_ = SegmentReport.decode(parts["report"])
+        made.trees_ = None if parts["trees"].value is None else _decode_trees(made, parts["trees"])
+        return made
+
+
+def _columns_of_trees(margins: FloatArray, columns: Sequence[FeatureColumn], features: Features | None) -> FloatArray:
+    """Return what the trees look at: the margins, then the features, shape (n, d)."""
+    first = margins[:, None] if margins.ndim == 1 else margins
+    return np.concatenate((first, encode_columns(columns, features, first.shape[0])), axis=1)
+
+
+def _check_there(known: dict[str, FeatureKind], columns: dict[str, Any]) -> None:
+    for name in known:
+        if name not in columns:
+            raise InvalidInputError(
+                f"features has no column {name!r}.{did_you_mean(name, [*columns])} Its columns are "
+                f"{quoted(list(columns), most=10)}."
+            )
+
+
+def _rows_of_shares(scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **what: Any) -> Rows:
+    """Return rows of soft labels as two rows each, of the share that is positive and of the rest, in one cluster."""
+    share = as_scores(y, name="y", input="probability", sum_to_one=False).values
+    if share.ndim != 1:
+        raise InvalidInputError(f'y has {share.shape[1]} columns. With target="share" pass one share per row.')
+    n = share.size
+    weight = as_weight(sample_weight, n, rows="y", name="sample_weight")
+    rows = read_rows(scores, np.arange(n) % 2, names=("scores", "y"), **what)
+    if rows.n_classes != 2 or (rows.scores.ndim > 1 and rows.scores.shape[1] > 2):
+        raise InvalidInputError('target="share" is for two classes. Pass the scores of the positive class.')
+    check_same_length(rows.n_rows, n, "scores", "y")
+    w = np.ones(n) if weight is None else weight
+    twice = rows.take(np.concatenate((np.arange(n), np.arange(n))))
+    codes = np.repeat(np.array([1, 0], dtype=np.uint8), n)
+    twice = replace(
+        twice,
+        labels=Labels(codes, np.array([0, 1])),
+        weight=np.concatenate((w * share, w * (1.0 - share))),
+        cluster=np.tile(np.arange(n), 2) if rows.cluster is None and rows.time is None else twice.cluster,
+    )
+    if not 0.0 < float(w @ share) < float(w.sum()):
+        raise InvalidInputError(f"y is {share.max():g} in every row with weight. Pass rows of both classes.")
+    return twice.counted()
+
+
+def _softmax_formula(b: Builder, z: Term) -> Term:
+    e = b.hold(b.exp(b.hold(z) - b.largest(z)))
+    return e / b.total(e)
+
+
+def _decode_settings(cls: type[SegmentCalibrator], field: DocumentField) -> Any:
+    parts = field.members(("calibrator", "categorical", "numeric", "target", "cv", "seed"))
+    lists = {
+        name: None if parts[name].value is None else list(parts[name].names(minimum=0))
+        for name in ("categorical", "numeric")
+    }
+    return cls(
+        decode_calibrator_setting(parts["calibrator"], Calibrator),
+        **lists,
+        target=parts["target"].choice(_TARGETS),
+        cv=parts["cv"].integer(minimum=2),
+        seed=parts["seed"].integer(minimum=0),
+    )
+
+
+def _decode_trees(made: SegmentCalibrator, field: DocumentField) -> TreesMap:
+    """Return the trees of a document, which look at the columns that there are and at sets of levels that they have."""
+    trees = decode_map(field, TreesMap)
+    first = 1 if made.map_.is_binary else len(made.classes_)
+    if (trees.n_columns, trees.n_outputs) != (first + len(made.columns_), first):
+        field.refuse(f"does not go with {count(len(made.columns_), 'feature')} and {first} margins of a row")
+    n_levels = np.array([0] * first + [-1 if c.levels is None else len(c.levels) for c in made.columns_])
+    inner = trees.columns >= 0
+    of_category = inner & (np.where(inner, n_levels[trees.columns], 0) > -1) & (trees.columns >= first)
+    if ((trees.set_sizes > 0) & ~of_category).any():
+        field.member("set_sizes").refuse("cuts a column of numbers by a set of levels")
+    if ((trees.set_sizes == 0) & of_category).any():
+        field.member("set_sizes").refuse("cuts a category without a set of levels")
+    return trees

@@ -1,0 +1,162 @@
+"""How many trees, of what size, and how much of them: chosen by what they gain on rows that they have not seen.
+
+Each size is first grown on the rows without one fold until the loss on that fold has not fallen for a while. The size
+of the least loss is grown without each fold in turn, and as many rounds are taken as give the least loss over all
+folds. The sum of the trees is then shrunk: by the factor of the least held-out loss, and by what is left of the belief
+that the change gains at all, which is the rule of `AutoCalibrator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.calibrators import NONE, AutoReport, Evidence, Split
+from calibrant.dependent_rows import DesignEffects
+from calibrant.numerics import FloatArray, log_softmax, softplus
+from calibrant.rows import Rows
+from calibrant.segments.boosting import Boosting, BoostingRows, Size, Task
+
+#: Sizes of trees that are tried. Rate and pull were chosen on seven tables of real data, and are reported on others.
+SIZES = tuple(Size(leaves, rate=0.1, least_rows=20, pull=10.0) for leaves in (4, 8, 16))
+#: Rounds at most, and rounds without a smaller loss after which growing ends.
+MOST_ROUNDS, PATIENCE = 500, 20
+#: What the candidate that changes something is called.
+SEGMENTS = "segments"
+#: The most that the sum of the trees is stretched by; it is shrunk as far as to nothing.
+_MOST_SHARE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TriedSize:
+    """A size of trees: its leaves, the rounds of the least loss on the first fold, and that mean loss."""
+
+    leaves: int
+    n_rounds: int
+    loss: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What was chosen: a size, rounds of it, and the share of their sum that is used; 0 for none.
+
+    `held_out` has the share's part of the margins of each row by the trees that have not seen it.
+    """
+
+    size: Size
+    n_rounds: int
+    share: float
+    tried: tuple[TriedSize, ...]
+    report: AutoReport
+    held_out: FloatArray
+
+
+def row_losses(task: Task, margins: FloatArray, target: FloatArray) -> FloatArray:
+    """Return the loss of each row: log loss of margins, or half the squared error of numbers."""
+    if task == "mean":
+        return np.asarray(0.5 * (target - margins) ** 2)
+    if task == "binary":
+        return np.asarray(softplus(margins) - target * margins)
+    return np.asarray(-log_softmax(margins)[np.arange(target.size), target.astype(np.int64)])
+
+
+def choose(data: BoostingRows, rows: Rows, splits: Sequence[Split], *, seed: int) -> Choice:
+    """Choose the trees for rows that are cut into bins; `rows` are the same rows with weights and dependence."""
+    growths = [_Growth(data, splits[0], size, seed) for size in SIZES]
+    for growth in growths:
+        growth.grow_past_least()
+    first = min(growths, key=lambda growth: min(growth.losses))
+    tried = tuple(TriedSize(each.size.leaves, each.best, min(each.losses)) for each in growths)
+    others = [_Growth(data, split, first.size, seed) for split in splits[1:]]
+    n_rounds = _common_rounds([first, *others])
+    added = np.zeros(data.margins.shape)
+    for growth, split in zip([first, *others], splits, strict=True):
+        added[split.held_out] = growth.margins(n_rounds)
+    share, report = _weigh(data, added, rows, list(splits))
+    return Choice(first.size, n_rounds, share, tried, report, share * added)
+
+
+def _common_rounds(growths: Sequence[_Growth]) -> int:
+    """Return the number of rounds of the least loss over the held-out rows of all fits."""
+    weights = np.array([growth.weight for growth in growths])
+
+    def loss(n_rounds: int) -> float:
+        return float(np.average([growth.loss_after(n_rounds) for growth in growths], weights=weights))
+
+    least, best, n_rounds = loss(0), 0, 0
+    while n_rounds < MOST_ROUNDS and n_rounds - best < PATIENCE and not all(growth.is_done for growth in growths):
+        n_rounds += 1
+        now = loss(n_rounds)
+        if now < least:
+            least, best = now, n_rounds
+    return best
+
+
+def _weigh(data: BoostingRows, added: FloatArray, rows: Rows, splits: list[Split]) -> tuple[float, AutoReport]:
+    """Return the share of the trees' sum that is used, and why."""
+
+    def losses(share: float) -> FloatArray:
+        return row_losses(data.task, data.margins + share * added, data.target)
+
+    w = rows.weights
+
+    def mean_loss(share: float) -> float:
+        return float(np.average(losses(share), weights=w))
+
+    share = _least_share(mean_loss) if added.any() else 0.0
+    evidence = Evidence(rows, splits, DesignEffects.of(rows), leak=0.0)
+    candidates = {NONE: losses(0.0)[None, :], SEGMENTS: losses(1.0)[None, :]}
+    report, weights = evidence.weigh(
+        candidates, lambda weights: losses(float(weights[1]))[None, :], np.array([1.0 - share, share])
+    )
+    return float(weights[1]), report
+
+
+def _least_share(mean_loss: object) -> float:
+    from scipy.optimize import minimize_scalar
+
+    found = minimize_scalar(mean_loss, bounds=(0.0, _MOST_SHARE), method="bounded", options={"xatol": 1e-3})
+    return float(found.x)
+
+
+class _Growth:
+    """Trees that grow on the rows of a split, watched on those held out."""
+
+    def __init__(self, data: BoostingRows, split: Split, size: Size, seed: int) -> None:
+        self.size = size
+        self._held = data.take(split.held_out)
+        self._boosting = Boosting(data.take(split.fitted), size, seed=seed)
+        self._boosting.watch(self._held)
+        w = self._held.weight
+        self.weight = float(self._held.n_rows if w is None else w.sum())
+        self.losses = [float(np.average(row_losses(data.task, self._held.margins, self._held.target), weights=w))]
+        self.is_done = False
+
+    @property
+    def best(self) -> int:
+        """The number of rounds of the least loss so far."""
+        return int(np.argmin(self.losses))
+
+    def grow_past_least(self) -> None:
+        """Grow until the loss has not fallen for `PATIENCE` rounds."""
+        while not self.is_done and len(self.losses) <= MOST_ROUNDS and len(self.losses) - 1 - self.best < PATIENCE:
+            self._grow()
+
+    def loss_after(self, n_rounds: int) -> float:
+        """Return the loss on the rows held out after so many rounds, or after all that there are."""
+        while not self.is_done and len(self.losses) <= n_rounds:
+            self._grow()
+        return self.losses[min(n_rounds, len(self.losses) - 1)]
+
+    def margins(self, n_rounds: int) -> FloatArray:
+        """Return what so many rounds add to the margins of the rows held out."""
+        if n_rounds == 0:
+            return np.zeros(self._held.margins.shape)
+        return self._boosting.margins(self._held, n_rounds)
+
+    def _grow(self) -> None:
+        self.is_done = self._boosting.grow()
+        if not self.is_done:
+            self.losses.append(self._boosting.loss())
