@@ -152,7 +152,7 @@ def _lightgbm(p: np.ndarray, y: np.ndarray, x: Any) -> Any:
         import pandas as pd
 
         coded = {name: pd.Categorical(z[name], categories=known).codes for name, known in levels.items()}
-        return z.assign(**coded, calibrant_logit=logit(q))
+        return _with(z, {**coded, "calibrant_logit": logit(q)})
 
     settings: dict[str, Any] = {"objective": "binary", "verbosity": -1, "num_threads": 1, "boost_from_average": False}
     made, z0, held = columns(p, x), logit(p), np.arange(y.size) % 5 == 0
@@ -172,10 +172,10 @@ def _mcgrad(p: np.ndarray, y: np.ndarray, x: Any) -> Any:
         "numerical_feature_column_names": [name for name in x if name not in texts],
     }
     fitted = MCGrad(lightgbm_params={**MCGrad.DEFAULT_HYPERPARAMS["lightgbm_params"], "num_threads": 1})
-    fitted.fit(_plain(x).assign(calibrant_p=p, calibrant_y=y), "calibrant_p", "calibrant_y", None, **named)
+    fitted.fit(_with(_plain(x), {"calibrant_p": p, "calibrant_y": y}), "calibrant_p", "calibrant_y", None, **named)
 
     def apply(q: np.ndarray, z: Any) -> np.ndarray:
-        return np.asarray(fitted.predict(_plain(z).assign(calibrant_p=q), "calibrant_p", **named))
+        return np.asarray(fitted.predict(_with(_plain(z), {"calibrant_p": q}), "calibrant_p", **named))
 
     return apply
 
@@ -184,7 +184,7 @@ def _mce(q: np.ndarray, y: np.ndarray, x: Any) -> float:
     from mcgrad.metrics import MulticalibrationError
 
     texts = _categories(x)
-    frame = _plain(x).assign(calibrant_p=q, calibrant_y=y).reset_index(drop=True)
+    frame = _with(_plain(x), {"calibrant_p": q, "calibrant_y": y}).reset_index(drop=True)
     numbers = [name for name in x if name not in texts]
     return float(
         MulticalibrationError(
@@ -202,14 +202,19 @@ def _categories(x: Any) -> list[str]:
 def _plain(x: Any) -> Any:
     """Return features as the peer takes them: text without gaps, numbers as float64."""
     texts = set(_categories(x))
-    return x.assign(
-        **{
-            name: x[name].astype(object).where(x[name].notna(), "missing").astype(str)
-            if name in texts
-            else x[name].astype(float)
-            for name in x
-        }
-    )
+    return _with(x, {name: _text(x[name]) if name in texts else x[name].astype(float) for name in x})
+
+
+def _text(column: Any) -> Any:
+    return column.astype(object).where(column.notna(), "missing").astype(str)
+
+
+def _with(frame: Any, columns: dict[str, Any]) -> Any:
+    """Return a frame with other columns, whatever they are called."""
+    made = frame.copy()
+    for name, values in columns.items():
+        made[name] = values
+    return made
 
 
 def _left_alone() -> float:
