@@ -74,9 +74,9 @@ def choose(data: BoostingRows, rows: Rows, splits: Sequence[Split], *, seed: int
     weights = np.array([growth.weight for growth in growths])
     losses = _losses_by_round(growths, weights)
     n_rounds, added = _least(losses, weights), np.zeros(data.margins.shape)
-    for k, (growth, split) in enumerate(zip(growths, splits, strict=True)):
+    for k, (growth, split) in enumerate(zip(growths, splits, strict=True) if n_rounds else ()):
         others = np.where(np.arange(len(splits)) == k, 0.0, weights)
-        added[split.held_out] = growth.margins(min(n_rounds, 1) * _least(losses, others))
+        added[split.held_out] = growth.margins(_least(losses, others))
     share, report = _weigh(data, added, rows, list(splits))
     return Choice(first.size, n_rounds, share, tried, report, share * added)
 
