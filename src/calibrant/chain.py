@@ -85,7 +85,9 @@ class Chain(Fitted):
         for step in self.steps:
             for name, kind in step.feature_kinds()["kinds"].items():
                 if kinds.setdefault(name, kind) != kind:
-                    raise InvalidInputError(f"steps read column {name!r} as {kinds[name]} and as {kind}. Fit them alike.")
+                    raise InvalidInputError(
+                        f"steps read column {name!r} as {kinds[name]} and as {kind}. Fit them alike."
+                    )
         return {"names": self.feature_names, "kinds": kinds}
 
     @property

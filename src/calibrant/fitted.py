@@ -306,7 +306,9 @@ class Fitted(Storable):
         if groups is not None:
             rows = replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
         if features is not None and self.feature_names:
-            rows = replace(rows, features=read_features(features, rows.n_rows, name, where=where, **self.feature_kinds()))
+            rows = replace(
+                rows, features=read_features(features, rows.n_rows, name, where=where, **self.feature_kinds())
+            )
         return rows
 
     def feature_kinds(self) -> dict[str, Any]:

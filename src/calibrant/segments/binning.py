@@ -31,9 +31,7 @@ class Binning:
     def of(cls, values: FloatArray, is_category: Sequence[bool]) -> Self:
         """Find the edges of a matrix of columns, shape (n, d)."""
         step = -(-values.shape[0] // _LOOKED_AT)
-        return cls(
-            tuple(None if by_code else _edges(values[::step, j]) for j, by_code in enumerate(is_category))
-        )
+        return cls(tuple(None if by_code else _edges(values[::step, j]) for j, by_code in enumerate(is_category)))
 
     def codes(self, values: FloatArray) -> npt.NDArray[np.uint8]:
         """Return the code of each value, shape (n, d) in columns' order; `MISSING` where there is none."""

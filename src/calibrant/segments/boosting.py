@@ -212,5 +212,3 @@ def _sends_missing_left(node: dict[str, Any]) -> bool:
 
 def _n_rows(node: dict[str, Any]) -> int:
     return int(node.get("internal_count", node.get("leaf_count", 0)))
-
-
