@@ -1,4 +1,4 @@
-"""Bounds of the gaps of groups: at least as wide as the exact test asks for, and its p-value just where they meet zero."""
+"""Bounds of the gaps of groups: no narrower than the exact test, and they exclude zero just where its p-value says so."""
 
 from __future__ import annotations
 

@@ -45,24 +45,30 @@ def test_figures_are_those_of_a_plain_loop_over_all_segments(weighted, digits):
 
 
 @pytest.mark.parametrize(
-    ("weighted", "depth", "sigma", "error"),
+    ("weighted", "depth", "sigma", "error", "p_alone"),
     [
-        (False, 0, 2.8094115265180153, 0.02094610198021824),
-        (False, 1, 4.246668138806245, 0.03166184201636891),
-        (False, 2, 6.548699670745606, 0.04882507594438015),
-        (True, 0, 2.894019636220803, 0.024041859871769104),
-        (True, 1, 4.251170511466655, 0.03531629310613301),
-        (True, 2, 5.878144409763172, 0.04883226168779415),
+        (False, 0, 2.8094115265180153, 0.02094610198021824, 0.019852709680524327),
+        (False, 1, 4.246668138806245, 0.03166184201636891, 8.678918702620386e-05),
+        (False, 2, 6.548699670745606, 0.04882507594438015, 2.3216095712541573e-10),
+        (False, 3, 6.548699670745606, 0.04882507594438015, 2.3216095712541573e-10),
+        (True, 0, 2.894019636220803, 0.024041859871769104, 0.01521371805957572),
+        (True, 1, 4.251170511466655, 0.03531629310613301, 8.506247421613544e-05),
+        (True, 2, 5.878144409763172, 0.04883226168779415, 1.659563630962424e-08),
+        (True, 3, 5.878144409763172, 0.04883226168779415, 1.659563630962424e-08),
     ],
 )
-def test_figures_are_those_of_mcgrad(weighted, depth, sigma, error):
-    """`mce_sigma` and `mce` of mcgrad 0.1.5 with precision_dtype="float64" and its defaults, no limit of segments."""
+def test_figures_are_those_of_mcgrad(weighted, depth, sigma, error, p_alone):
+    """`mce_sigma`, `mce`, `mce_pvalue` of mcgrad 0.1.5 with precision_dtype="float64", its defaults, all segments.
+
+    Its p-value is that of the worst segment as if no other had been looked at.
+    """
     y, p, weight, features = of_peer()
     limits = {"n_bins": 3, "max_levels": 3, "min_rows": 10, "depth": depth}
     found = multicalibration_error(
         y, p, features=features, sample_weight=weight if weighted else None, n_draws=9, **limits
     )
     np.testing.assert_allclose((found.sigma, found.error_of_all), (sigma, error), rtol=1e-12)
+    assert range_exceeds(found.sigma) == pytest.approx(p_alone, rel=1e-4)
 
 
 def test_error_of_all_rows_is_that_of_kuipers_test():
@@ -332,7 +338,7 @@ def test_what_makes_no_segments_is_refused(features, options, kind, message):
 def test_more_segments_than_memory_holds_are_refused():
     rng, p, _ = draw_rows(3000)
     names = {f"x{j}": np.arange(3000) % 1499 for j in range(2)}
-    with pytest.raises(InvalidInputError, match="x0, x1 cross to 2,247,001 segments, .* Pass a smaller depth"):
+    with pytest.raises(InvalidInputError, match=r"x0, x1 cross to 2,247,001 segments, .* Pass a smaller depth"):
         multicalibration_error(rng.random(3000) < p, p, features=names, categorical=[*names], max_levels=3000)
 
 

@@ -278,14 +278,13 @@ def audit(
 def segment_rows(
     y_true: ArrayLike, y_prob: ArrayLike, features: object, categorical: Collection[str], **what: Any
 ) -> Rows:
-    """Check the arguments of a search for segments."""
+    """Check the arguments of a metric, with features if there are any, of which those in `categorical` are names."""
     names = [categorical] if isinstance(categorical, str) else list(categorical)
     kinds = dict.fromkeys(names, "category")
     rows = measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
-    known = features_of(rows)
     for name in names:
-        if name not in known:
-            raise unknown_name("column of features in categorical:", name, list(known))
+        if name not in (rows.features or {}):
+            raise unknown_name("column of features in categorical:", name, list(rows.features or ()))
     return rows
 
 
