@@ -1,4 +1,4 @@
-"""Bounds of the gaps of groups: no narrower than the exact test, and they exclude zero just where its p-value says so."""
+"""Bounds of the gaps of groups: no narrower than the exact test, and zero is outside just where its p-value says so."""
 
 from __future__ import annotations
 

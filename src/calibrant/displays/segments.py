@@ -115,7 +115,7 @@ class SegmentDisplay:
         if k is not None:
             ax.plot(n, sigma, label=style.legible(points.name), **look, **_marker(k))
             return
-        parts = {
+        parts: dict[str, tuple[Any, dict[str, Any]]] = {
             "too high": (is_off & (gap > 0.0), {"color": _HIGH, "marker": "^"}),
             "too low": (is_off & (gap <= 0.0), {"color": _LOW, "marker": "v"}),
             "not found off": (~is_off, {"color": style.MUTED, "marker": "o", "markerfacecolor": "white"}),

@@ -62,9 +62,9 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
     if not found["rows"]:
         return pages.Section("Segments", blocks)
     lead = (
-        f"The rows were cut by {names}, {crossed}. The error of a segment is the largest sum of gaps between outcome and "
-        "prediction over any range of scores, in standard deviations of calibrated predictions; p is the chance that the "
-        f"worst of {count(found['n_segments'], 'segment')} of calibrated predictions is as far off."
+        f"The rows were cut by {names}, {crossed}. The error of a segment is the largest sum of gaps between outcome "
+        "and prediction over any range of scores, in standard deviations of calibrated predictions; p is the chance "
+        f"that the worst of {count(found['n_segments'], 'segment')} of calibrated predictions is as far off."
     )
     shown, n = found["rows"], found["n_segments"]
     which = f"The worst {len(shown)} of {n:,} segments" if len(shown) < n else "All segments, the worst first"
