@@ -27,7 +27,7 @@ COMMANDS = {
     "evaluate": "Measure how good the probabilities in a file are.",
     "check": "Run the checks of a project: gates on files, for CI.",
     "compare": "Rank the methods of calibration on a file, out of fold.",
-    "audit": "List the groups of rows whose probabilities are furthest off.",
+    "audit": "List the segments of rows whose probabilities are furthest off.",
     "decide": "Promise and check what decisions on probabilities or forecasts cost.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
     "apply": "Add calibrated probabilities to a file of scores.",

@@ -1,4 +1,4 @@
-"""calibrant audit: the groups of rows in a file whose probabilities are furthest off."""
+"""calibrant audit: the segments of rows in a file whose probabilities are furthest off."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import echo, json_option, level_option, new_command, prose, table, write_json
+from calibrant.cli.common import echo, json_option, level_option, new_command, prose, seed_option, table, write_json
 from calibrant.cli.data import Request
-from calibrant.cli.table_options import data_options
-from calibrant.phrases import bracketed, count, figure
+from calibrant.cli.table_options import data_options, segment_options
+from calibrant.phrases import bracketed, count, figure, p_value
 
 if TYPE_CHECKING:
     from calibrant.metrics import Audit
@@ -17,56 +17,64 @@ if TYPE_CHECKING:
 
 @new_command(
     "audit",
-    "calibrant audit scores.parquet --label y --score p --groups sex,city",
-    "calibrant audit scores.parquet --groups 'is_*' --order 1 --json",
+    "calibrant audit scores.parquet --label y --score p --features age,region,sex",
+    "calibrant audit scores.parquet --features 'is_*' --depth 1 --json",
 )
 @data_options("positive", "input", "calibrator", "dependence", "missing")
-@click.option(
-    "--groups", multiple=True, required=True, metavar="COLUMNS", help="Columns that name groups: a,b or a pattern."
-)
-@click.option("--order", default=2, metavar="N", help="How many columns are crossed.")
-@click.option("--min-rows", default=50, metavar="N", help="Rows that a group must have.")
-@click.option("--score-bins", default=5, metavar="N", help="Parts by score of each group; 1: none.")
-@level_option("all bounds at once")
+@segment_options(required=True)
+@click.option("--bins", default=5, metavar="N", help="Ranges that a column of many numbers is cut into.")
+@click.option("--max-levels", default=20, metavar="N", help="Levels of a category, the rarer ones taken together.")
+@click.option("--draws", default=499, metavar="N", help="Draws that p-values rest on.")
+@level_option("finding nothing off where nothing is")
+@seed_option("draws")
 @click.option("--most", type=click.IntRange(min=1), default=15, metavar="N", help="Rows to print.")
 @json_option
-def command(order: int, min_rows: int, score_bins: int, level: float, most: int, as_json: bool, **options: Any) -> None:
-    """List the groups of rows in FILE whose probabilities are furthest off.
+def command(
+    depth: int,
+    min_rows: int,
+    bins: int,
+    max_levels: int,
+    draws: int,
+    level: float,
+    seed: int,
+    most: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """List the segments of rows in FILE whose probabilities are furthest off.
 
-    Looks at the values of the columns that --groups names, at those of each pair of them, and at parts of all these
-    by score. The bounds of the gap, mean prediction less what happened, hold for all groups at once; the group that
-    is off by most at least comes first.
+    Looks at the values of the columns that --features names, numbers cut into ranges, and at those of each pair of
+    them. The error of a segment is the largest sum of gaps between outcome and probability over any range of scores,
+    in standard deviations; p-values are right for the search over all segments at once.
 
-    --cluster, or --time and --label-end, say that rows are not independent: bounds are then wider.
+    --cluster, or --time and --label-end, say that rows are not independent: they then tell less.
     """
-    from calibrant.metrics import audit_rows
+    from calibrant.metrics import SegmentSettings, audit_rows
 
+    settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=bins, max_levels=max_levels)
     found = Request(**options).open().read()
-    audited = audit_rows(found.rows, max_order=order, min_rows=min_rows, n_score_bins=score_bins, level=level)
+    audited = audit_rows(found.rows, settings, level=level, n_draws=draws, rng=seed)
     if as_json:
         source = found.columns.source
-        read = {"file": source.name, "n_skipped": source.n_skipped, "groups": found.columns.groups}
+        read = {"file": source.name, "n_skipped": source.n_skipped, "features": list(found.rows.features or ())}
         write_json({**read, **audited.to_dict()})
         return
     echo(found.describe())
     echo(prose(f"\n{audited.verdict}\n"))
     echo(as_table(audited, most))
     if audited.n_left_out:
-        echo(f"{count(audited.n_left_out, 'group')} of fewer than {count(min_rows, 'row')} left out")
+        echo(f"{count(audited.n_left_out, 'segment')} of fewer than {count(audited.min_rows, 'row')} left out")
 
 
 def as_table(found: Audit, most: int) -> str:
-    """Return a row for each of the worst groups."""
-    header = ("group", "n", "predicted", "observed", "gap", "bounds", "")
+    """Return a row for each of the worst segments."""
+    header = ("segment", "n", "sigma", "p", "gap", "bounds", "worst at scores", "gap there", "")
     rows = []
     for one in found.findings[:most]:
-        figures = (
-            figure(one.predicted),
-            figure(one.observed),
-            figure(one.gap, sign=True),
-            bracketed(one.low, one.high),
-        )
-        rows.append((one.label, f"{one.n:,}", *figures, "off" if one.is_off else ""))
+        gap, bounds = figure(one.gap, sign=True), bracketed(one.low, one.high)
+        worst = f"{one.scores[0]:.3g} to {one.scores[1]:.3g}", figure(one.score_gap, sign=True)
+        figures = (f"{one.n:,}", f"{one.sigma:.1f}", p_value(one.p_value), gap, bounds, *worst)
+        rows.append((one.label, *figures, "off" if one.is_off else ""))
     left = len(found.findings) - len(rows)
     shown = table(header, rows)
-    return f"{shown}\nand {count(left, 'more group')}: see --json" if left else shown
+    return f"{shown}\nand {count(left, 'more segment')}: see --json" if left else shown

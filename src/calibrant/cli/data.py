@@ -45,7 +45,8 @@ class Request:
     positive: str | None = None
     classes: str | None = None
     group: str | None = None
-    groups: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     calibrator: str | None = None
     cluster: str | None = None
     time: str | None = None
@@ -56,17 +57,18 @@ class Request:
     has_labels: bool = True
 
     def open(self) -> OpenedFile:
-        """Open the file, and find the columns of scores and groups."""
+        """Open the file, and find the columns of scores, groups and features."""
         from calibrant.cli.calibrated_source import CalibratedSource
         from calibrant.cli.logit_source import LogitSource
         from calibrant.tables import open_rows, opened_for
 
-        said = {"--calibrator": self.calibrator, "--group": self.group, "--groups": next(iter(self.groups), None)}
+        said = {"--calibrator": self.calibrator, "--group": self.group, "--features": next(iter(self.features), None)}
         check_versus(self.versus, said)
         source = open_rows(self.file, format=self.format)
         n_rows = source.n_rows
         score = split_names(self.score, source.names)
-        groups = source.select(split_names(self.groups or tuple(filter(None, [self.group])), source.names))
+        groups = source.select(tuple(filter(None, [self.group])))
+        features = source.select(split_names(self.features, source.names))
         fitted = None if self.calibrator is None else self._fitted_columns(source, score)
         inputs = source.select(score or ["p"]) if fitted is None else fitted.inputs
         models = named_models(self.versus, self.score, source, inputs)
@@ -78,7 +80,7 @@ class Request:
             for columns in models.values() or [inputs]:
                 source = LogitSource(source, columns)
         found = source.outputs if isinstance(source, CalibratedSource) else inputs
-        return OpenedFile(self, source, list(found), groups, n_rows, models)
+        return OpenedFile(self, source, list(found), groups, n_rows, models, features)
 
     def _is_of_logits(self) -> bool:
         """Say whether scores are logits; refuse those that only a calibrator can make probabilities of."""
@@ -119,8 +121,7 @@ class Request:
                 "of each label against that label."
             )
         own = fitted.group_name_
-        given = self.group or next(iter(self.groups), None)
-        group = (own if own in source.names else given) if fitted.needs_groups else None
+        group = (own if own in source.names else self.group) if fitted.needs_groups else None
         columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
         return replace(columns, score=tuple(source.select(columns.score)))
 
@@ -191,7 +192,7 @@ class FileRows:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A request and the source of its rows; `score` and `groups` are columns of it, in the order given.
+    """A request and the source of its rows; `score`, `groups`, `features` are columns of it, in the order given.
 
     `n_rows` is the number of rows in the file, where it says so; `models` are the columns of each model by its name,
     the champion's first, where --versus names others.
@@ -203,6 +204,7 @@ class OpenedFile:
     groups: list[str]
     n_rows: int | None
     models: dict[str, list[str]] = field(default_factory=dict)
+    features: list[str] = field(default_factory=list)
 
     @property
     def is_large(self) -> bool:
@@ -241,7 +243,7 @@ class OpenedFile:
         of, where = self.request, self.source.name
         beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
         columns = list(dict.fromkeys([*self.score, *of.beside, *self.groups]))
-        table = self.source.read(columns) if table is None else table
+        table = self.source.read(list(dict.fromkeys([*columns, *self.features]))) if table is None else table
         if table.num_rows == 0:
             raise ShapeError(f"{where} is empty. Pass at least one row.")
         where = f"the complete rows of {where}" if self.source.n_skipped else where
@@ -267,6 +269,8 @@ class OpenedFile:
                 classes=None if known is None else sorted(known),
                 both_classes=both_classes,
                 groups={name: table.column(name) for name in self.groups},
+                features={name: table.column(name) for name in self.features} or None,
+                feature_kinds=dict.fromkeys(self._categorical(), "category"),
                 **given,
             )
         except (InvalidLabelError, ShapeError) as error:
@@ -283,6 +287,16 @@ class OpenedFile:
             values = np.take(values, [self.score.index(name) for name in matched.score], axis=1)
         rows = replace(rows, scores=values, labels=labels, columns=tuple(matched.score), container=NUMPY)
         return FileRows(matched, rows, table.num_rows)
+
+    def _categorical(self) -> list[str]:
+        """Return the features that are said to be categories."""
+        from calibrant.errors import unknown_name
+
+        names = split_names(self.request.categorical, self.features)
+        for name in names:
+            if name not in self.features:
+                raise unknown_name("column of --features in --categorical:", name, self.features)
+        return names
 
     def resolve(self, *, takes_dependence: bool = False) -> FileColumns:
         """Find the classes, and match the columns to them, without holding rows.

@@ -61,6 +61,24 @@ _OPTIONS = {
 }
 
 
+def segment_options(*, required: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options that say which segments of rows are looked at."""
+    return with_options(
+        [
+            click.option(
+                "--features",
+                multiple=True,
+                required=required,
+                metavar="COLUMNS",
+                help="Columns that segments are made of: a,b or a pattern.",
+            ),
+            click.option("--categorical", multiple=True, metavar="COLUMNS", help="Those of numbers that are names."),
+            click.option("--depth", default=2, metavar="N", help="How many of them are crossed."),
+            click.option("--min-rows", default=50, metavar="N", help="Rows that a segment must have."),
+        ]
+    )
+
+
 def format_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options that say what FILE is, which it gets as one, `format`."""
 

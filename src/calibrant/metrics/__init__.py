@@ -35,6 +35,10 @@ from calibrant.metrics.e_value import EValueTest as EValueTest, calibration_e_va
 from calibrant.metrics.evaluation import evaluate as evaluate
 from calibrant.metrics.joint_test import joint_test as joint_test
 from calibrant.metrics.model_comparison import ModelComparison as ModelComparison, compare_models as compare_models
+from calibrant.metrics.multicalibration import (
+    MulticalibrationError as MulticalibrationError,
+    multicalibration_error as multicalibration_error,
+)
 from calibrant.metrics.parts import (
     ClassScores as ClassScores,
     GroupScores as GroupScores,
@@ -104,6 +108,7 @@ from calibrant.metrics.model_comparison import (
     compare_model_rows as compare_model_rows,
     read_models as read_models,
 )
+from calibrant.metrics.multicalibration import multicalibration_of_rows as multicalibration_of_rows
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.out_of_fold_ece import ece_of_new_rows as ece_of_new_rows
 from calibrant.metrics.paired_differences import COMPARED as COMPARED
@@ -129,5 +134,6 @@ from calibrant.metrics.reliability import (
     event_rows as event_rows,
 )
 from calibrant.metrics.row_figures import RowFigures as RowFigures
+from calibrant.metrics.segments import SegmentSettings as SegmentSettings
 from calibrant.metrics.verdict import State as State, Verdict as Verdict, excludes as excludes, verdict as verdict
 from calibrant.metrics.without_labels import ASSUMPTION as ASSUMPTION, expected_of as expected_of

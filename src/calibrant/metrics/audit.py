@@ -1,86 +1,112 @@
-"""A multicalibration audit: the groups, and parts of groups, whose predictions are furthest off."""
+"""The multicalibration audit: the segments of rows whose predictions are furthest off."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from calibrant.dependent_rows import DesignEffects, effects_in_groups, parts_of_groups, units_of
-from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.metrics.bins import make_bins
+from calibrant.errors import unknown_name
 from calibrant.metrics.estimates import measured_rows
-from calibrant.metrics.gap_bounds import gap_bounds
+from calibrant.metrics.segment_search import Steps, Walks, draw_largest, p_values, walk
+from calibrant.metrics.segments import Family, Segments, SegmentSettings, Where, features_of, in_words, plain_value
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.phrases import difference
+from calibrant.phrases import count, difference, p_value, percent_level
 from calibrant.readable import Readable, rows_as_columns
+from calibrant.results import plain
 from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, Labels, check_fraction, check_integer
+from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
 
+#: Draws of the search on calibrated rows: p-values are at least one over one more.
+DRAWS = 499
 #: Columns of a finding that stand last in tables.
-_MORE_FIGURES = ("n_eff", "predicted", "observed", "p_value", "is_off")
+_MORE_FIGURES = ("n_eff", "predicted", "observed", "gap", "low", "high", "scores_from", "scores_to", "score_gap")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Readable):
-    """One group of rows, and how far its predictions are off.
+    """One segment of rows, and how far its predictions are off.
 
     Attributes
     ----------
     where : tuple of (str, object)
-        Column and value of each condition; none for all rows.
-    scores : tuple of float or None
-        Range of predictions that the rows lie in, for a part of a group.
+        Column and value of each condition: a level, a number, the range of a bin (`low` and `high`), the number of
+        rarer levels (`n_levels`), or None for rows without a value. None at all for all rows.
     n : int
         Number of rows.
     n_eff : float
         Number of independent rows of equal weight that say as much.
+    sigma : float
+        The cumulative calibration error in standard deviations, by which segments are ranked; infinite where what had
+        probability 0 happened and nothing else could vary.
+    error : float
+        The cumulative calibration error in units of probability: the gap, summed over the rows in the worst range of
+        scores, over all rows of the segment.
+    p_value : float
+        Chance that calibrated predictions have a segment with as large a `sigma`, among all that were looked at.
     predicted, observed : float
         Mean prediction, and rate of what was predicted.
     gap : float
         Mean prediction minus rate: above zero where predictions are too high.
     low, high : float
-        Bounds of the gap, corrected for the number of groups that were looked at.
-    p_value : float
-        Of a gap of zero, corrected likewise.
+        Bounds of the gap, which hold for all segments at once.
+    scores : tuple of float
+        The worst range of scores: between these the error adds up.
+    score_gap : float
+        Mean prediction minus rate of the rows in this range.
+    is_off : bool
+        Whether the p-value is at most 1 less the level of the audit.
     """
 
-    where: tuple[tuple[str, Any], ...]
-    scores: tuple[float, float] | None
+    where: Where
     n: int
     n_eff: float
+    sigma: float
+    error: float
+    p_value: float
     predicted: float
     observed: float
     gap: float
     low: float
     high: float
-    p_value: float
-
-    @property
-    def is_off(self) -> bool:
-        """Whether the bounds exclude a gap of zero."""
-        return self.low > 0.0 or self.high < 0.0
+    scores: tuple[float, float]
+    score_gap: float
+    is_off: bool
 
     @property
     def at_least(self) -> float:
-        """How far the predictions are off at least: the distance of the bounds from zero."""
+        """How far the mean is off at least: the distance of the bounds from zero."""
         return max(self.low, -self.high, 0.0)
 
     @property
     def label(self) -> str:
         """The conditions in words."""
-        parts = [f"{column} = {value}" for column, value in self.where]
-        if self.scores is not None:
-            parts.append(f"scores {self.scores[0]:.3g} to {self.scores[1]:.3g}")
-        return ", ".join(parts) or "all rows"
+        return in_words(self.where)
+
+    @property
+    def words(self) -> str:
+        """What is off, in words."""
+        way = "high" if self.score_gap > 0.0 else "low"
+        low, high = self.scores
+        return (
+            f"{self.label}, predictions too {way} by {difference(abs(self.score_gap))} at scores {low:.3g} to "
+            f"{high:.3g} ({count(self.n, 'row')}, {self.sigma:.3g} standard deviations, p {p_value(self.p_value)})"
+        )
 
     def row(self) -> dict[str, Any]:
         """Return the figures with plain names, as a row of a table."""
-        found: dict[str, Any] = {"rows": self.label, "gap": self.gap, "low": self.low, "high": self.high, "n": self.n}
-        return found | {name: getattr(self, name) for name in _MORE_FIGURES}
+        found: dict[str, Any] = {"segment": self.label, "n": self.n, "sigma": self.sigma, "error": self.error}
+        found |= {"p_value": self.p_value, "is_off": self.is_off}
+        values = asdict(self) | {"scores_from": self.scores[0], "scores_to": self.scores[1]}
+        return found | {name: values[name] for name in _MORE_FIGURES}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain Python values; what is not finite becomes None."""
+        where = {column: plain_value(value) for column, value in self.where}
+        figures = {name: plain(value) for name, value in asdict(self).items() if name != "where"}
+        return {"segment": self.label, "where": where, **figures, "scores": list(self.scores)}
 
     def _columns(self) -> dict[str, Sequence[Any]]:
         return rows_as_columns([self.row()])
@@ -93,55 +119,54 @@ class Audit(Readable):
     Attributes
     ----------
     findings : tuple of Finding
-        Every group that was looked at, the worst first: that which is off by most at least.
+        Every segment that was looked at, the worst first: that with the largest error in standard deviations.
     level : float
-        Coverage of all bounds at once.
+        Chance that no segment of calibrated predictions is found off, and coverage of all bounds at once.
+    critical : float
+        Errors in standard deviations above it are found off: the quantile of the largest one of calibrated rows.
+    spread : float
+        Standard deviation of the cumulative calibration error of all rows.
+    depth, min_rows : int
+        How many features were crossed, and how many rows segments had to have.
     n_rows : int
     n_left_out : int
-        Groups with fewer than `min_rows` rows.
-    min_rows : int
+        Segments with fewer rows.
+    n_draws : int
+        Draws that p-values rest on.
     """
 
     findings: tuple[Finding, ...]
     level: float
+    critical: float
+    spread: float
+    depth: int
+    min_rows: int
     n_rows: int
     n_left_out: int
-    min_rows: int
-    _left_to_frames = ("n_eff", "predicted", "observed", "is_off")
+    n_draws: int
+    _left_to_frames = ("n_eff", "predicted", "observed", "low", "high", "scores_from", "scores_to")
 
     @property
     def off(self) -> tuple[Finding, ...]:
-        """The groups whose bounds exclude a gap of zero."""
+        """The segments that are found off."""
         return tuple(finding for finding in self.findings if finding.is_off)
 
     @property
     def verdict(self) -> str:
         """What was found, and what of chance, in words."""
-        looked = f"{len(self.findings):,} groups of at least {self.min_rows:,} rows were looked at"
-        sure = f"all bounds hold at once with {100.0 * self.level:g}%"
+        looked = f"{count(len(self.findings), 'segment')} of at least {count(self.min_rows, 'row')}"
+        sure = f"on calibrated predictions none is, with {percent_level(self.level)}"
+        if not self.findings:
+            return f"No segment has {count(self.min_rows, 'row')}: nothing was looked at."
         if not self.off:
-            return f"No group found whose predictions are off: {looked}, and {sure}."
-        worst = self.off[0]
-        way = "high" if worst.gap > 0.0 else "low"
-        return (
-            f"{len(self.off):,} found off: {looked}, and {sure}. Worst: {worst.label}, predictions too {way} by "
-            f"{difference(abs(worst.gap))} ({difference(worst.at_least)} at least, {worst.n:,} rows)."
-        )
+            return f"No segment found whose predictions are off, of {looked}."
+        return f"Of {looked}, {len(self.off):,} found off ({sure}). Worst: {self.off[0].words}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain Python values."""
-        return {
-            "verdict": self.verdict,
-            "level": self.level,
-            "n_rows": self.n_rows,
-            "n_looked_at": len(self.findings),
-            "n_left_out": self.n_left_out,
-            "min_rows": self.min_rows,
-            "findings": [
-                {**asdict(f), "where": dict(f.where), "scores": f.scores and list(f.scores), "is_off": f.is_off}
-                for f in self.findings
-            ],
-        }
+        parts = {name: plain(getattr(self, name)) for name in self.__dataclass_fields__ if name != "findings"}
+        findings = [finding.to_dict() for finding in self.findings]
+        return {"verdict": self.verdict, **parts, "n_looked_at": len(findings), "findings": findings}
 
     def _columns(self) -> dict[str, Sequence[Any]]:
         return rows_as_columns([finding.row() for finding in self.findings])
@@ -154,38 +179,54 @@ def audit(
     y_true: ArrayLike,
     y_prob: ArrayLike,
     *,
-    groups: ArrayLike,
-    max_order: int = 2,
+    features: object,
+    categorical: Collection[str] = (),
+    depth: int = 2,
     min_rows: int = 50,
-    n_score_bins: int = 5,
+    n_bins: int = 5,
+    max_levels: int = 20,
     level: float = 0.95,
+    n_draws: int = DRAWS,
     sample_weight: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
     pos_label: object = None,
     classes: ArrayLike | None = None,
+    rng: int | np.random.Generator | None = 0,
 ) -> Audit:
-    """Look for groups of rows whose predictions are off, and bound by how much, all bounds at once.
+    """Look for segments of rows whose predictions are off, with p-values that are right for the search.
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, cluster, time, label_end, pos_label, classes
-        As in `evaluate`; of several classes the top label is judged.
-    groups : dict or frame of columns of shape (n,)
-        Booleans, integers, strings or categoricals. Numbers have to be cut into ranges first.
-    max_order : int
-        How many columns are crossed: 1 for their values, 2 also for the values of each pair.
+    y_true, y_prob, cluster, time, label_end, pos_label, classes
+        As in `evaluate`; of several classes the top label is judged. For class k, pass `y == k` and its column.
+    features : dict or data frame of columns of shape (n,)
+        Columns that segments are made of. Truth values, text and categoricals are taken by level, numbers by ranges;
+        rows without a value make a segment of their own.
+    categorical : sequence of str
+        Columns of whole numbers that are names, such as codes of places, and are to be taken by value.
+    depth : int
+        How many features are crossed: 1 for their values, 2 also for those of each pair; 0 for all rows together.
     min_rows : int
-        Groups with fewer rows are left out: they could show large errors only, and cost the others certainty.
-    n_score_bins : int
-        Each group is also cut by score, into these bins of near-equal weight over all rows; 1 for none.
+        Segments with fewer rows are left out.
+    n_bins : int
+        Numbers with more distinct values are cut into so many bins at their quantiles.
+    max_levels : int
+        Of a category with more levels, the most frequent ones, one less than this, are segments, and the rest together.
     level : float
-        Coverage of all bounds at once.
+        Chance that no segment of calibrated predictions is found off, and coverage of all bounds at once.
+    n_draws : int
+        Draws of what chance does. P-values are at least 1 / (n_draws + 1).
+    sample_weight : array-like of shape (n,), optional
+        In `error` and `gap` a weight of two counts as two rows. In `sigma` and p-values each row is one observation.
+    rng : int, numpy Generator or None
+        Randomness of the draws. The same seed gives the same p-values.
 
     Returns
     -------
     Audit
+        As text, a table, or a data frame; `multicalibration_error` gives the worst segment alone.
 
     Raises
     ------
@@ -194,17 +235,28 @@ def audit(
 
     Notes
     -----
-    Groups that hold the same rows are looked at once. The bounds (see `calibrant.metrics.gap_bounds`) are Chernoff's,
-    each at 1 - (1 - level) / m for m groups: for calibrated predictions of independent rows, a group is found off
-    with probability at most 1 - `level`, whatever the number of rows and however the groups overlap. They are
-    cautious: at 1,000 groups 13% wider than normal intervals with the same correction. Where rows are not independent,
-    each group counts as fewer rows by its own design effect, and by what few clusters, or blocks of time, ask for (see
-    `evaluate`): bounds then rest on many clusters, as those of `evaluate` do.
+    The error of a segment is the range of its cumulative differences C_k = sum_{i <= k} w_i (y_i - p_i) / sum w over
+    its rows in the order of scores, as in `kuiper`, where near-equal scores have no order. Nothing is binned by score,
+    and the worst range of scores comes with it. `sigma` is the error over the standard deviation of the last C_k if the
+    probabilities are right, sqrt(sum w^2 p (1 - p)) / sum w. Segments that hold the same rows are looked at once.
+
+    The largest `sigma` of many segments is large by chance. Labels are therefore drawn from the probabilities
+    `n_draws` times, and the whole search is done on each draw: a segment's p-value is the share of searches, the own
+    one included, whose largest `sigma` is as large. Where predictions are calibrated, a segment is found off with
+    probability at most 1 - `level`, for any number of independent rows, however segments overlap. Bonferroni's
+    correction, which doesn't know that they overlap, finds less. Drawing ends early where nothing is off.
+
+    Where rows are not independent, clusters, or blocks of time, get random signs in place of drawn labels, and the
+    standard deviation is that of the sums over clusters where this is larger; few clusters can show little. The bounds
+    of a gap are `critical` standard deviations to either side, which are those of the rows' gaps where these vary more
+    than the probabilities say.
 
     References
     ----------
-    Hebert-Johnson, Kim, Reingold and Rothblum (2018), *Multicalibration: calibration for the
-    (computationally-identifiable) masses*, ICML, definition 2.1.
+    Guy, Haimovich, Linder, Okati, Perini, Tax and Tygert (2025), *Measuring multi-calibration*, arXiv 2506.11251, for
+    the error and its scale. Hebert-Johnson, Kim, Reingold and Rothblum (2018), *Multicalibration: calibration for the
+    (computationally-identifiable) masses*, ICML. Westfall and Young (1993), *Resampling-based multiple testing*,
+    section 2.3, for p-values of a largest statistic.
 
     Examples
     --------
@@ -213,128 +265,107 @@ def audit(
     >>> rng = np.random.default_rng(0)
     >>> p, sex, city = rng.random(4_000), rng.choice(["f", "m"], 4_000), rng.choice(["Bonn", "Rome"], 4_000)
     >>> y = rng.random(4_000) < np.where((sex == "f") & (city == "Rome"), p**2, p)
-    >>> audit(y, p, groups={"sex": sex, "city": city}).findings[0].label
-    'sex = f, city = Rome'
+    >>> found = audit(y, p, features={"sex": sex, "city": city})
+    >>> found.findings[0].label, found.findings[0].p_value
+    ('sex = f, city = Rome', 0.002)
     """
-    what = {"groups": _columns(groups), "cluster": cluster, "time": time, "label_end": label_end, "classes": classes}
-    rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, **what)
-    return audit_rows(rows, max_order=max_order, min_rows=min_rows, n_score_bins=n_score_bins, level=level)
+    what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes, "pos_label": pos_label}
+    rows = segment_rows(y_true, y_prob, features, categorical, sample_weight=sample_weight, **what)
+    settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=n_bins, max_levels=max_levels)
+    return audit_rows(rows, settings, level=level, n_draws=n_draws, rng=rng)
 
 
-def audit_rows(rows: Rows, *, max_order: int, min_rows: int, n_score_bins: int, level: float) -> Audit:
-    """Look for groups by the columns of checked rows, as `audit` does."""
-    max_order = check_integer("max_order", max_order, minimum=1)
-    min_rows = check_integer("min_rows", min_rows, minimum=1)
-    n_score_bins = check_integer("n_score_bins", n_score_bins, minimum=1)
-    level = check_fraction("level", level)
-    data = rows.one_column()
-    bins, edges = _score_bins(data, n_score_bins)
-    families, n_left_out = _families(rows.groups, bins, max_order, min_rows)
-    n_groups = sum(family.first.size for family in families)
-    each = 1.0 - (1.0 - level) / max(n_groups, 1)
-    findings = [finding for family in families for finding in _measure(family, data, edges, each, n_groups)]
-    findings.sort(key=lambda f: (-f.at_least, f.p_value, -abs(f.gap)))
-    return Audit(tuple(findings), level, rows.n_rows, n_left_out, min_rows)
+def segment_rows(
+    y_true: ArrayLike, y_prob: ArrayLike, features: object, categorical: Collection[str], **what: Any
+) -> Rows:
+    """Check the arguments of a search for segments."""
+    names = [categorical] if isinstance(categorical, str) else list(categorical)
+    kinds = dict.fromkeys(names, "category")
+    rows = measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
+    known = features_of(rows)
+    for name in names:
+        if name not in known:
+            raise unknown_name("column of features in categorical:", name, list(known))
+    return rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """Groups that don't overlap: the code of each row, -1 for none, and the first row of each code."""
-
-    columns: tuple[tuple[str, Labels], ...]
-    codes: IntArray
-    first: IntArray
-    score_bin: IntArray | None
-
-
-def _families(
-    columns: Mapping[str, Labels], bins: IntArray | None, max_order: int, min_rows: int
-) -> tuple[list[_Family], int]:
-    """Return the groups of each set of columns, whole and cut by score, and how many were too small.
-
-    A group that holds the same rows as one with a condition less is left out.
-    """
-    n = next(iter(columns.values())).codes.size
-    families, n_left_out = [], 0
-    sizes: dict[tuple[tuple[str, ...], bool], IntArray] = {}  # of the group of each row, whole or cut
-    orders = range(min(max_order, len(columns)) + 1)
-    for names in itertools.chain.from_iterable(itertools.combinations(columns, order) for order in orders):
-        codes = np.zeros(n, dtype=np.int64)
-        for name in names:
-            codes = np.unique(codes * len(columns[name].classes) + columns[name].codes, return_inverse=True)[1]
-        shorter = [tuple(kept for kept in names if kept != name) for name in names]
-        for by_score in (None, bins) if bins is not None else (None,):
-            is_cut = by_score is not None
-            if by_score is not None:
-                codes = np.unique(codes * (int(by_score.max()) + 1) + by_score, return_inverse=True)[1]
-            size = sizes[names, is_cut] = np.bincount(codes)[codes]
-            parents = [sizes[each, is_cut] for each in shorter] + ([sizes[names, False]] if is_cut else [])
-            is_new = np.all([size < parent for parent in parents], axis=0) if parents else np.ones(n, dtype=bool)
-            is_kept = is_new & (size >= min_rows)
-            n_left_out += np.unique(codes[is_new & (size < min_rows)]).size
-            chosen, first, inverse = np.unique(codes[is_kept], return_index=True, return_inverse=True)
-            if chosen.size:
-                out = np.full(n, -1, dtype=np.int64)
-                out[is_kept] = inverse
-                at = np.flatnonzero(is_kept)[first]
-                families.append(_Family(tuple((name, columns[name]) for name in names), out, at, by_score))
-    return families, n_left_out
+def audit_rows(
+    rows: Rows,
+    settings: SegmentSettings,
+    *,
+    level: float = 0.95,
+    n_draws: int = DRAWS,
+    rng: int | np.random.Generator | None = 0,
+) -> Audit:
+    """Look for segments by the features of checked rows, as `audit` does."""
+    level, n_draws = check_fraction("level", level), check_integer("n_draws", n_draws, minimum=1)
+    generator = as_generator(rng)
+    data = Steps.of(rows.one_column(), features_of(rows))
+    segments = Segments.of(data.features, rows.n_rows, settings)
+    walks = [walk(data, family.codes(rows.n_rows), family.n_segments) for family in segments.families]
+    scales, sigmas = [], []
+    for of, kept in zip(walks, segments.is_kept, strict=True):
+        scales.append(np.divide(1.0, of.deviation, out=np.zeros(kept.size), where=kept & (of.deviation > 0.0)))
+        sigmas.append(of.sigma[kept])
+    sigma = np.concatenate(sigmas) if sigmas else np.empty(0)
+    drawn = np.zeros(1)
+    if sigma.size:
+        drawn = draw_largest(data, segments, scales, reached=sigma.max(), n_draws=n_draws, rng=generator)
+    critical = float(np.quantile(drawn, level, method="higher"))
+    p = iter(np.split(p_values(sigma, drawn), np.cumsum([each.size for each in sigmas])[:-1]) if sigmas else ())
+    findings: list[Finding] = []
+    for family, of, kept in zip(segments.families, walks, segments.is_kept, strict=True):
+        findings += _findings(data, family, of, np.flatnonzero(kept), next(p), level=level, critical=critical)
+    findings.sort(key=lambda f: (-f.sigma, len(f.where)))
+    spread = data.deviations(np.zeros(rows.n_rows, np.uint32), 1)[0] / data.weight.sum()
+    return Audit(
+        tuple(findings),
+        level,
+        critical,
+        float(spread),
+        settings.depth,
+        settings.min_rows,
+        rows.n_rows,
+        segments.n_left_out,
+        drawn.size,
+    )
 
 
-def _score_bins(data: Rows, n_bins: int) -> tuple[IntArray | None, list[list[float]]]:
-    """Return the bin of each row, and the ends of each bin; no bins where all rows would lie in one."""
-    edges = make_bins(data.summary(), n_bins, "quantile").edges
-    if len(edges) == 1:
-        return None, []
-    return np.searchsorted(edges[1:, 0], data.scores, side="left"), edges.tolist()
+def _findings(
+    data: Steps, family: Family, walks: Walks, kept: IntArray, p: FloatArray, *, level: float, critical: float
+) -> Iterator[Finding]:
+    """Measure the segments of a family that are looked at."""
+    n_segments = family.n_segments
+    codes = family.codes(data.score.size)
 
+    def sums(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(codes, values, n_segments)[kept])
 
-def _measure(family: _Family, data: Rows, edges: list[list[float]], level: float, n_groups: int) -> Iterator[Finding]:
-    """Bound the gap of each group of a family."""
-    kept = np.flatnonzero(family.codes >= 0)
-    codes, size, rows = family.codes[kept], family.first.size, data.take(kept)
-    factor = _factors(rows, codes, size, level)
-    share = None if factor is None else 1.0 / factor[codes]
-    bounds = gap_bounds(rows.scores, rows.positive, rows.weight, codes, size, level, count=share)
-    counts = np.bincount(codes, minlength=size)
-    kish = np.bincount(codes, rows.weights) ** 2 / np.bincount(codes, rows.weights**2)
-    n_eff = (kish if factor is None else kish / factor).tolist()
-    values = (bounds.predicted, bounds.observed, bounds.gap, bounds.low, bounds.high)
-    figures = np.column_stack((*values, np.minimum(bounds.p_value * n_groups, 1.0))).tolist()
-    for at, n, worth, row in zip(family.first.tolist(), counts.tolist(), n_eff, figures, strict=True):
-        where = tuple((name, labels.classes.tolist()[labels.codes[at]]) for name, labels in family.columns)
-        scores = None if family.score_bin is None else (edges[family.score_bin[at]][0], edges[family.score_bin[at]][1])
-        yield Finding(where, scores, n, worth, *row)
-
-
-def _factors(rows: Rows, codes: IntArray, size: int, level: float) -> FloatArray | None:
-    """Return how many times the variance of the gap of each group is that of independent rows; None where they are."""
-    if not rows.declared:
-        return None
-    dof = np.full(size, np.inf)
-    for units in units_of(rows):
-        group, part = parts_of_groups(units, codes)
-        held = np.bincount(part, rows.weights)
-        dof = np.minimum(dof, np.bincount(group, held, size) ** 2 / np.bincount(group, held**2, size) - 1.0)
-    widening = np.array([DesignEffects(max(each, 0.0)).widening(level) for each in dof.tolist()])
-    return np.asarray(effects_in_groups(rows, codes, size, rows.scores - rows.positive) * widening)
-
-
-def _columns(groups: ArrayLike) -> dict[str, ArrayLike]:
-    """Return the columns of a dict or frame by name."""
-    if isinstance(groups, Mapping):
-        named = {str(name): column for name, column in groups.items()}
-    else:
-        import narwhals as nw
-
-        table = nw.from_native(groups, allow_series=True, pass_through=True)
-        if isinstance(table, nw.LazyFrame):
-            raise InvalidTypeError(f"groups is a lazy {type(groups).__name__}. Call .collect() on it first.")
-        if not isinstance(table, nw.DataFrame):
-            raise InvalidTypeError(
-                f"groups is a {type(groups).__name__}. Pass a dict or a frame of columns, such as {{'city': city}}."
-            )
-        named = {str(name): table.get_column(name).to_native() for name in table.columns}
-    if not named:
-        raise InvalidInputError("groups has no columns. Pass at least one.")
-    return named
+    n = np.bincount(codes, minlength=n_segments)[kept]
+    total, squared = sums(data.weight), sums(data.weight**2)
+    predicted = sums(data.weight * data.score) / total
+    gap = -sums(data.steps) / total
+    by_model = sums(data.variance)
+    variance = walks.deviation[kept] ** 2
+    effect = np.divide(variance, by_model, out=np.ones(kept.size), where=by_model > 0.0)
+    # sum of w^2 (r + gap)^2: the steps about their own mean
+    seen = sums(data.steps**2) + 2.0 * gap * sums(data.weight * data.steps) + gap**2 * squared
+    half = critical * np.sqrt(np.maximum(variance, seen)) / total
+    columns = {
+        "n": n,
+        "n_eff": total**2 / squared / effect,
+        "sigma": walks.sigma[kept],
+        "error": walks.reach[kept] / total,
+        "p_value": p,
+        "predicted": predicted,
+        "observed": predicted - gap,
+        "gap": gap,
+        "low": gap - half,
+        "high": gap + half,
+        "score_gap": np.where(walks.is_rising[kept], -1.0, 1.0) * walks.reach[kept] / walks.crossed[kept],
+        "is_off": p <= 1.0 - level,
+    }
+    scores = zip(data.score[walks.start[kept]].tolist(), data.score[walks.stop[kept]].tolist(), strict=True)
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    for code, ends, row in zip(kept.tolist(), scores, rows, strict=True):
+        yield Finding(where=family.where(code), scores=ends, **dict(zip(columns, row, strict=True)))
