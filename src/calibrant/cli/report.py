@@ -132,7 +132,7 @@ def _before(opened: OpenedFile, found: FileRows) -> tuple[Calibrated, list[str]]
     """Read the scores of the same rows before the calibrator, and return them with the names of their columns."""
     import numpy as np
 
-    from calibrant.cli.calibrated_source import CalibratedSource
+    from calibrant.engines import CalibratedSource
     from calibrant.report import Calibrated
 
     source, weight = opened.source, opened.request.weight

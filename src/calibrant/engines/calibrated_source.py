@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.derived_source import DerivedSource
+from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.errors import CalibrantError
-from calibrant.tables import RowSource
+from calibrant.tables import DerivedSource, RowSource
 
 if TYPE_CHECKING:
-    from calibrant.engines import FittedColumns
     from calibrant.tables import Batch
 
 
