@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from calibrant.tables import FormatLike, Missing, RowSource
     from calibrant.validation import InputKind
 
-#: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
+#: Numbers of scores and features that commands hold in memory; of files that don't say how many rows they have, bytes
+#: of so many.
 MANY = 1 << 24
 _BYTES_PER_ROW = 50
 #: Columns that a line names before it counts the others.
@@ -69,6 +70,10 @@ class Request:
         score = split_names(self.score, source.names)
         groups = source.select(tuple(filter(None, [self.group])))
         features = source.select(split_names(self.features, source.names))
+        if self.has_labels and self.label in features:
+            raise InvalidInputError(
+                f"--features names {self.label!r}, the column of the labels, which new rows don't have. Leave it out."
+            )
         fitted = None if self.calibrator is None else self._fitted_columns(source, score)
         inputs = source.select(score or ["p"]) if fitted is None else fitted.required
         models = named_models(self.versus, self.score, source, inputs)
@@ -204,7 +209,7 @@ class OpenedFile:
             return False
         if self.n_rows is None:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
-        return self.n_rows * len(self.score) > MANY
+        return self.n_rows * len([*self.score, *self.features]) > MANY
 
     @property
     def _is_stored(self) -> bool:

@@ -118,7 +118,8 @@ class FittedColumns:
         names = [name for name in table.column_names if name not in beside or name in self.score]
         for name in names:
             check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
-        refuse_missing(table, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
+        whole = table.select(list(dict.fromkeys([*names, *([] if self.group is None else [self.group])])))
+        refuse_missing(whole, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
         scores = table.column(names[0]) if len(names) == 1 else table.select(names)
         where = self.where or "the table"
         called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else where
