@@ -291,13 +291,13 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
         return first.verdict
     title = f"Multicalibration error, the worst of {count(len(first.findings), 'segment')}:"
     lines = [title, common.table(("", "sigma", "p", "error", "off", "worst segment"), rows)]
-    later = {finding.where: finding for finding in last.findings}
-    shown = [each for each in first.off[:_MOST_SEGMENTS] if each.where in later] if first is not last else []
+    later = {finding.label: finding for finding in last.findings}
+    shown = [each for each in first.off[:_MOST_SEGMENTS] if each.label in later] if first is not last else []
     if not shown:
         return "\n".join([*lines, last.verdict])
     table = []
     for each in shown:
-        after = later[each.where]
+        after = later[each.label]
         sigmas = (f"{each.sigma:.1f}", f"{after.sigma:.1f}")
         gaps = (figure(each.gap, sign=True), figure(after.gap, sign=True))
         table.append((each.label, f"{each.n:,}", *sigmas, *gaps, "off still" if after.is_off else ""))
