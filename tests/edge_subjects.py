@@ -77,9 +77,9 @@ def numbers(answer: Any) -> list[np.ndarray]:
 
 def metric(function: Callable[..., Any]) -> Callable[..., Any]:
     sides = np.arange(N) % 2
-    takes_groups = "groups" in inspect.signature(function).parameters
-    groups = {"groups": {"side": sides} if function is cb.metrics.audit else sides} if takes_groups else {}
-    return lambda score, label, weight: function(label, score, **groups, sample_weight=weight)
+    takes = inspect.signature(function).parameters
+    by = {"groups": sides} if "groups" in takes else {"features": {"side": sides}} if "features" in takes else {}
+    return lambda score, label, weight: function(label, score, **by, sample_weight=weight)
 
 
 def positional(function: Callable[..., Any]) -> list[str]:
@@ -114,6 +114,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "hosmer_lemeshow": (0.0, np.inf),
     "kolmogorov_smirnov": (0.0, np.inf),
     "kuiper": (0.0, np.inf),
+    "multicalibration_error": (0.0, np.inf),
     "spiegelhalter_z": (-np.inf, np.inf),
     "brier_score": (0.0, 2.0),
     "log_loss": (0.0, np.inf),

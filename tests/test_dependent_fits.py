@@ -140,14 +140,14 @@ def test_an_audit_of_clusters_finds_what_is_off_and_no_more() -> None:
         groups = {"ward": rng.integers(0, 4, 100)[cluster], "sex": rng.integers(0, 2, 2_000)}
         in_time = np.argsort(cluster, kind="stable")
         known = {"time": np.arange(2_000), "label_end": np.arange(2_000) + 20}
-        false_alarms["ignored"] += bool(audit(y, p, groups=groups).off)
-        false_alarms["declared"] += bool(audit(y, p, groups=groups, cluster=cluster).off)
+        false_alarms["ignored"] += bool(audit(y, p, features=groups).off)
+        false_alarms["declared"] += bool(audit(y, p, features=groups, cluster=cluster).off)
         moved = {name: column[in_time] for name, column in groups.items()}
-        false_alarms["in time"] += bool(audit(y[in_time], p[in_time], groups=moved, **known).off)
+        false_alarms["in time"] += bool(audit(y[in_time], p[in_time], features=moved, **known).off)
     assert false_alarms["ignored"] > 10
     assert false_alarms["declared"] <= 4
     assert false_alarms["in time"] <= 4
     p, y, cluster = clustered(4_000, 20, 0)
     ward = np.random.default_rng(0).integers(0, 4, 200)[cluster]
     y = np.where(ward == 0, y & (np.random.default_rng(1).random(4_000) < 0.5), y)
-    assert ("ward", 0) in audit(y, p, groups={"ward": ward}, cluster=cluster).off[0].where
+    assert ("ward", 0) in audit(y, p, features={"ward": ward}, cluster=cluster).off[0].where

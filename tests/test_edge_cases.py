@@ -86,6 +86,7 @@ ELSEWHERE = {
     "Problem": "losses: tests/decisions/test_problem.py",
     "PromiseDisplay": "what decisions.evaluate returns: tests/displays/test_decision_displays.py",
     "RiskCoverageDisplay": "curves: tests/displays/test_decision_displays.py",
+    "SegmentDisplay": "an audit: tests/displays/test_segment_display.py",
     "FoldState": "a summary in progress: tests/engines/test_row_sources.py",
     "fingerprint": "a fitted calibrator: tests/persistence/test_documents.py",
     "warn": "a message: tests/test_errors.py",

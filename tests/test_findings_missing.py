@@ -73,7 +73,7 @@ def test_missing_labels_are_an_error_that_names_the_option_or_are_counted(comman
     table = file.read_text().splitlines()
     file.write_text("\n".join([f"{table[0]},g", *(f"{line},{i % 2}" for i, line in enumerate(table[1:]))]) + "\n")
     out = {"report": ["-o", str(tmp_path / "r.json")], "fit": ["--method", "beta", "-o", str(tmp_path / "f.json")]}
-    more = out.get(command, []) + {"audit": ["--groups", "g"], "compare": ["--methods", "sigmoid"]}.get(command, [])
+    more = out.get(command, []) + {"audit": ["--features", "g"], "compare": ["--methods", "sigmoid"]}.get(command, [])
     refused = CliRunner().invoke(main, [command, str(file), *more])
     assert refused.exit_code == 2
     assert "missing value (1 of 1,000 rows). Pass --missing skip (missing='skip' in Python)" in refused.stderr

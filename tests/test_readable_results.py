@@ -48,6 +48,7 @@ NO_RESULTS = {
     "StakeRule": "settings",
     "Settings": "settings",
     "CurveSettings": "settings",
+    "SegmentSettings": "settings",
     "Margins": "what solve is asked for",
     "EpsilonSlack": "what solve is asked for",
     "LambdaPenalty": "what solve is asked for",
@@ -155,8 +156,11 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ScoreSummary": lambda: cb.ScoreSummary.from_arrays(P, Y),
     "QuantisedSummary": lambda: engines.summarise(pa.table({"p": P, "y": Y}), score="p", label="y", max_distinct=50),
     "ErrorBounds": lambda: EXAMPLES["QuantisedSummary"]().bounds,
-    "Audit": lambda: metrics.audit(Y, P, groups={"where": np.array(HOSTILE)[np.arange(600) % 3]}),
+    "Audit": lambda: metrics.audit(Y, P, features={"where": np.array(HOSTILE)[np.arange(600) % 3]}),
     "Finding": lambda: EXAMPLES["Audit"]().findings[0],
+    "MulticalibrationError": lambda: metrics.multicalibration_error(
+        Y, P, features={"where": np.array(HOSTILE)[np.arange(600) % 3]}
+    ),
     "Bins": lambda: metrics.make_bins(cb.ScoreSummary.from_arrays(P, Y), 10, "quantile"),
     "CalibrationIndex": lambda: metrics.calibration_index(Y, P),
     "CumulativeTest": lambda: metrics.kolmogorov_smirnov(Y, P),

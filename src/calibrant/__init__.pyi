@@ -51,6 +51,7 @@ from calibrant.displays import (
     ReliabilityDisplay as ReliabilityDisplay,
     ReliabilityGapDisplay as ReliabilityGapDisplay,
     RiskCoverageDisplay as RiskCoverageDisplay,
+    SegmentDisplay as SegmentDisplay,
 )
 from calibrant.grouped import GroupedCalibrator as GroupedCalibrator
 from calibrant.metrics import (

@@ -148,7 +148,7 @@ def test_no_command_passes_orders_of_a_stranger_on() -> None:
     commands = [
         ["evaluate", "t.parquet", *score, *label, "--group", f"g{HOSTILE}"],
         ["fit", "t.parquet", *score, *label, "-o", "f.json", "--method", "temperature"],
-        ["audit", "t.parquet", *score, *label, "--group", f"g{HOSTILE}"],
+        ["audit", "t.parquet", *score, *label, "--features", f"g{HOSTILE}"],
         ["monitor", "t.parquet", *score, *label],
         ["inspect", "c.json"], ["inspect", "f.json"],
         ["apply", "f.json", "t.parquet", "-o", "u.parquet"],

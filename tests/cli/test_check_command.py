@@ -190,7 +190,7 @@ def test_skipped_rows_are_said(run: Run) -> None:
 COMMANDS = {
     "evaluate": "evaluate named.parquet --json",
     "report": "report named.parquet -o report.json",
-    "audit": "audit named.parquet --groups w --json",
+    "audit": "audit named.parquet --features w --json",
     "fit": "fit named.parquet --method isotonic -o fitted.json",
     "monitor": "monitor named.parquet --rows 200 --json",
     "compare": "compare named.parquet --methods isotonic,sigmoid --json",

@@ -72,7 +72,7 @@ def test_measuring_checks_once(run: Run, binary: pa.Table, calls: Counter[str], 
     options = {
         "evaluate": "--group city --weight w",
         "compare": "--weight w",
-        "audit": "--groups city",
+        "audit": "--features city",
         "report": "--group city -o r.html",
     }
     assert run(f"{command} cities.parquet {options[command]}").exit_code == 0

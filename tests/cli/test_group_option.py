@@ -166,21 +166,32 @@ def test_report_of_many_groups_with_hostile_names_shows_the_worst(run: Run, citi
         assert "the worst 12 of 30 groups" in text
 
 
-def test_audit_lists_the_groups_of_the_library(run: Run, cities: pa.Table) -> None:
+def test_audit_lists_the_segments_of_the_library(run: Run, cities: pa.Table) -> None:
     columns = {"city": cities["city"], "k": cities["k"]}
-    found = audit(cities["y"], cities["p"], groups=columns, min_rows=30, sample_weight=cities["w"])
-    command = "audit cities.csv --groups city,k --min-rows 30 --weight w"
+    found = audit(cities["y"], cities["p"], features=columns, min_rows=90, sample_weight=cities["w"], level=0.9)
+    command = "audit cities.csv --features city,k --min-rows 90 --weight w --level 0.9"
     document = json.loads(run(f"{command} --json").stdout)
-    read = {"file": "cities.csv", "groups": ["city", "k"], "n_skipped": 0}
+    read = {"file": "cities.csv", "features": ["city", "k"], "n_skipped": 0}
     assert document == {**read, **json.loads(json.dumps(found.to_dict()))}
     shown = run(f"{command} --most 3").output
     assert found.verdict in shown
     worst = found.findings[0]
-    assert re.search(
-        rf"^{re.escape(worst.label)} +{worst.n} .* \[{worst.low:.4f}, {worst.high:.4f}\]  off$", shown, re.M
-    )
-    assert f"and {len(found.findings) - 3} more groups: see --json" in shown
-    assert f"{found.n_left_out} groups of fewer than 30 rows left out" in shown
+    bounds = rf"\[{worst.low:.4f}, {worst.high:.4f}\]"
+    assert re.search(rf"^{re.escape(worst.label)} +{worst.n} +{worst.sigma:.1f} .* {bounds} .* off$", shown, re.M)
+    assert f"and {len(found.findings) - 3} more segments: see --json" in shown
+    assert f"{found.n_left_out} segments of fewer than 90 rows left out" in shown
+
+
+def test_audit_takes_its_settings_from_the_line(run: Run, cities: pa.Table) -> None:
+    town = [None if i % 9 == 0 else text for i, text in enumerate(cities["city"].to_pylist())]
+    pc.write_csv(cities.append_column("town", pa.array(town)).append_column("q", cities["p"]), "towns.csv")
+    options = {"depth": 1, "min_rows": 20, "n_bins": 3, "max_levels": 2, "n_draws": 49, "rng": 5}
+    columns = {"town": town, "q": cities["p"], "k": cities["k"]}
+    found = audit(cities["y"], cities["p"], features=columns, categorical=["k"], **options)
+    line = "--depth 1 --min-rows 20 --bins 3 --max-levels 2 --draws 49 --seed 5 --categorical k --json"
+    document = json.loads(run(f"audit towns.csv --features town,q,k {line}").stdout)
+    assert document["findings"] == json.loads(json.dumps(found.to_dict()))["findings"]
+    assert "town missing" in {each["segment"] for each in document["findings"]}
 
 
 @pytest.mark.parametrize(
@@ -190,9 +201,10 @@ def test_audit_lists_the_groups_of_the_library(run: Run, cities: pa.Table) -> No
         ("evaluate cities.csv --group p", "names no group"),
         ("fit cities.csv --group town -o c.json", "cities.csv has no column 'town'"),
         ("report cities.csv --group town -o r.html", "cities.csv has no column 'town'"),
-        ("audit cities.csv", "Missing option '--groups'"),
-        ("audit cities.csv --groups city --order 0", "max_order=0 is too small"),
-        ("audit cities.csv --groups p", "column 'p' of cities.csv line 2: 0.636962 names no group"),
+        ("audit cities.csv", "Missing option '--features'"),
+        ("audit cities.csv --features city --depth -1", "depth=-1 is too small"),
+        ("audit cities.csv --features town", "cities.csv has no column 'town'"),
+        ("audit cities.csv --features city --categorical k", "--categorical: 'k'. Choose one of: 'city'"),
     ],
 )
 def test_column_that_names_no_groups_is_refused(run: Run, cities: pa.Table, command: str, message: str) -> None:

@@ -66,7 +66,7 @@ def test_measures_are_those_of_the_plain_file(
 def test_every_command_does_with_the_layout_what_it_does_without(run: Run, german: pd.DataFrame) -> None:
     for command in (
         "compare FILE --methods isotonic,beta --json",
-        "audit FILE --groups straße --json",
+        "audit FILE --features straße --json",
         "monitor FILE --rows 200 --json",
         "decide evaluate FILE --false-positive 1 --false-negative 4 --json",
         "decide promise FILE --score p --false-positive 1 --false-negative 4 --fitted-to FILE --json",

@@ -18,7 +18,7 @@ from click.testing import Result
 from calibrant.cli import data
 
 Run = Callable[..., Result]
-COMMANDS = ("evaluate FILE --group g --json", "audit FILE --groups g --json", "monitor FILE --rows 200 --json")
+COMMANDS = ("evaluate FILE --group g --json", "audit FILE --features g --json", "monitor FILE --rows 200 --json")
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_the_line_and_the_document_say_that_scores_are_logits(run: Run, logits: 
 
 
 def test_decision_values_take_a_calibrator(run: Run, logits: pd.DataFrame) -> None:
-    for command in ("evaluate z.csv", "audit z.csv --groups g", "report z.csv -o r.html", "monitor z.csv"):
+    for command in ("evaluate z.csv", "audit z.csv --features g", "report z.csv -o r.html", "monitor z.csv"):
         refused = run(f"{command} --input score")
         assert refused.exit_code == 2
         assert "Fit a calibrator to them, by calibrant fit --input score -o calibrator.json" in refused.output

@@ -44,6 +44,14 @@ def hostile_groups() -> cb.Report:
     return cb.Report(y, p, groups=names[np.arange(600) % 20], group_name=HOSTILE)
 
 
+def hostile_segments() -> cb.Report:
+    names = np.array([HOSTILE, RIGHT_TO_LEFT + PARTY, "W" * 3000], dtype=object)
+    y, p = binary(600, sharpness=3.0)
+    p[::7], y[::7] = 0.0, True
+    columns = {HOSTILE: names[np.arange(600) % 3], RIGHT_TO_LEFT: np.arange(600) % 7 == 0, "x$y": p.round(1)}
+    return cb.Report(y, p, features=columns, depth=1)
+
+
 CASES: dict[str, Callable[[], cb.Report]] = {
     "calibrated": lambda: cb.Report(*binary(5_000), source="held_out.parquet", score_names=["p"]),
     "over-confident": lambda: cb.Report(*binary(2_000, sharpness=2.5)),
@@ -63,4 +71,5 @@ CASES: dict[str, Callable[[], cb.Report]] = {
     "hostile names": hostile_report,
     "groups": lambda: cb.Report(*binary(2_000, sharpness=1.5), groups=np.arange(2_000) % 4, group_name="city"),
     "hostile groups": hostile_groups,
+    "hostile segments": hostile_segments,
 }

@@ -12,11 +12,12 @@ from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, 
 from calibrant.cli.data import FileRows, OpenedFile, Request
 from calibrant.cli.models import hinting_at_versus, read_models
 from calibrant.cli.option_texts import check_output, check_suffix
-from calibrant.cli.table_options import data_options
+from calibrant.cli.table_options import data_options, segment_options
 from calibrant.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.decisions import Problem
+    from calibrant.metrics import SegmentSettings
     from calibrant.report import About, Calibrated, pages
 
 #: What is said of rows that are read in passes.
@@ -32,12 +33,15 @@ _NOT_BEFORE = "More rows than are held in memory: the scores before the calibrat
 @data_options("versus", "positive", "input", "calibrator", "dependence", "missing")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--group", metavar="COLUMN", help="Add a section on the groups of rows that the column names.")
+@segment_options()
 @click.option("--title", metavar="TEXT", help="Heading of the page.")
 @click.option("--bins", default=10, metavar="N", help="Bins of the reliability diagram.")
 @with_options(COST_OPTIONS)
 @level_option()
 @seed_option("resampled intervals")
-def command(output: str, title: str | None, bins: int, level: float, seed: int, **options: Any) -> None:
+def command(
+    output: str, depth: int, min_rows: int, title: str | None, bins: int, level: float, seed: int, **options: Any
+) -> None:
     """Write a report of the probabilities in FILE: verdict, scores with intervals, reliability diagram.
 
     FILE may be a folder of files too, or a DuckDB database. What is too large for memory is read in passes.
@@ -52,15 +56,33 @@ def command(output: str, title: str | None, bins: int, level: float, seed: int, 
     --costs, or --false-positive and --false-negative, add a section on what to do with the probabilities: what
     decisions on them were promised to cost, and what they did.
 
+    --features adds a section on the segments of rows, by these columns and those that cross, whose probabilities are
+    off, as in calibrant audit.
+
     A page of HTML stands alone: it fetches nothing, and is whole where its one small script, which sorts tables and
     tells the figures of points, may not run. The same data give the same bytes.
     """
     check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
     asked = read_problem(options) if asks_for_decisions(options) else None
-    report = report_on(Request(**options).open(), n_bins=bins, level=level, title=title, rng=seed, decisions=asked)
+    opened = Request(**options).open()
+    how: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
+    if opened.features:
+        how["segments"] = check_segments(opened, depth, min_rows)
+    report = report_on(opened, decisions=asked, **how)
     write_page(report, output)
     echo(f"Wrote {output}")
+
+
+def check_segments(opened: OpenedFile, depth: int, min_rows: int) -> SegmentSettings:
+    """Return which segments are asked for, or say why a page can't have them."""
+    from calibrant.metrics import SegmentSettings
+
+    if opened.is_large:
+        raise InvalidInputError(
+            f"segments are found among rows in memory, and {opened.request.file} has too many. Pass a sample of them."
+        )
+    return SegmentSettings.checked(depth=depth, min_rows=min_rows)
 
 
 def report_on(

@@ -30,6 +30,7 @@ from calibrant.displays.rank_preserving import (
     RankPreservingDisplay as RankPreservingDisplay,
 )
 from calibrant.displays.reliability import ReliabilityDisplay as ReliabilityDisplay
+from calibrant.displays.segments import SegmentDisplay as SegmentDisplay, SegmentPoints as SegmentPoints
 
 # isort: split
 # For other folders of calibrant; no part of the public API.

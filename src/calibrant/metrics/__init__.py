@@ -64,7 +64,7 @@ from calibrant.dependent_rows import (
     as_independent as as_independent,
     design_effect as design_effect,
 )
-from calibrant.metrics.audit import audit_rows as audit_rows
+from calibrant.metrics.audit import audit_rows as audit_rows, segment_rows as segment_rows
 from calibrant.metrics.binned_curve import (
     CurveBins as CurveBins,
     curve_bins as curve_bins,

@@ -155,7 +155,7 @@ class Audit(Readable):
     def verdict(self) -> str:
         """What was found, and what of chance, in words."""
         looked = f"{count(len(self.findings), 'segment')} of at least {count(self.min_rows, 'row')}"
-        sure = f"on calibrated predictions none is, with {percent_level(self.level)}"
+        sure = f"of calibrated predictions none would be, with {percent_level(self.level)}"
         if not self.findings:
             return f"No segment has {count(self.min_rows, 'row')}: nothing was looked at."
         if not self.off:
@@ -278,14 +278,13 @@ def audit(
 def segment_rows(
     y_true: ArrayLike, y_prob: ArrayLike, features: object, categorical: Collection[str], **what: Any
 ) -> Rows:
-    """Check the arguments of a search for segments."""
+    """Check the arguments of a metric, with features if there are any, of which those in `categorical` are names."""
     names = [categorical] if isinstance(categorical, str) else list(categorical)
     kinds = dict.fromkeys(names, "category")
     rows = measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
-    known = features_of(rows)
     for name in names:
-        if name not in known:
-            raise unknown_name("column of features in categorical:", name, list(known))
+        if name not in (rows.features or {}):
+            raise unknown_name("column of features in categorical:", name, list(rows.features or ()))
     return rows
 
 
@@ -347,7 +346,9 @@ def _findings(
     gap = -sums(data.steps) / total
     by_model = sums(data.variance)
     variance = walks.deviation[kept] ** 2
-    effect = np.divide(variance, by_model, out=np.ones(kept.size), where=by_model > 0.0)
+    effect = np.ones(kept.size)  # of what rows share
+    if data.units:
+        np.divide(variance, by_model, out=effect, where=by_model > 0.0)
     # sum of w^2 (r + gap)^2: the steps about their own mean
     seen = sums(data.steps**2) + 2.0 * gap * sums(data.weight * data.steps) + gap**2 * squared
     half = critical * np.sqrt(np.maximum(variance, seen)) / total

@@ -51,13 +51,13 @@ Where: TypeAlias = tuple[tuple[str, Value], ...]
 class SegmentSettings:
     """Which segments are looked at: how many features are crossed, how these are cut, and how small segments may be."""
 
-    depth: int
-    min_rows: int
-    n_bins: int
-    max_levels: int
+    depth: int = 2
+    min_rows: int = 50
+    n_bins: int = 5
+    max_levels: int = 20
 
     @classmethod
-    def checked(cls, *, depth: int, min_rows: int, n_bins: int, max_levels: int) -> SegmentSettings:
+    def checked(cls, *, depth: int, min_rows: int, n_bins: int = 5, max_levels: int = 20) -> SegmentSettings:
         """Check what the caller asks for."""
         return cls(
             check_integer("depth", depth, minimum=0),

@@ -171,6 +171,7 @@ def summarise(
         "curve": main_curve(found, n_bins, rng),
         "calibrator": None,
         "decisions": None,
+        "segments": None,
         "groups": None
         if groups is None
         else summarise_groups(*groups[1], by=groups[0], n_bins=n_bins, level=level, effect=effect),

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.decisions import as_policy
 from calibrant.engines import MAX_DISTINCT, RowReader, SourceStream
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.metrics import SCORE_BINS, check_settings, groups_of_rows, measured_rows
+from calibrant.metrics import (
+    SCORE_BINS,
+    SegmentSettings,
+    check_settings,
+    groups_of_rows,
+    measured_rows,
+    segment_rows,
+)
 from calibrant.phrases import clean, listed, percent_level
 from calibrant.report import pages
 from calibrant.report.before_after import (
@@ -25,6 +32,7 @@ from calibrant.report.measured import ON, About, groups_in_source, main_curve, o
 from calibrant.report.parts import class_sections, group_section
 from calibrant.report.reliability import reliability_section
 from calibrant.report.scores import methods_of, score_section
+from calibrant.report.segments import segment_section, summarise_segments
 from calibrant.rows import Rows
 from calibrant.tables import FormatLike, Missing, RowSource, open_rows
 from calibrant.validation import ArrayLike, check_integer, series_name
@@ -69,6 +77,10 @@ class Report(pages.PageReport):
         The group of each row: adds a section on groups, with intervals corrected for their number.
     group_name : str, optional
         What the page calls the groups; by default the name of their series.
+    features : dict or data frame, optional
+        Columns that segments are made of: adds a section on the segments that are off, as `metrics.audit` finds them.
+    categorical, depth, min_rows : optional
+        As in `metrics.audit`.
     title : str
         Heading of the page.
     score_names : sequence of str, optional
@@ -80,7 +92,7 @@ class Report(pages.PageReport):
     calibrator : fitted calibrator, optional
         `y_prob` are the scores that it takes, in probabilities, logits or other numbers: the page is of what it makes
         of them, and shows the scores before and after it, with paired differences, where they are probabilities or
-        logits. One that was fitted by group takes `groups`. Give rows that it was not fitted to.
+        logits. One that was fitted by group takes `groups`, one by segments `features`. Give rows that it was not fitted to.
     problem : Problem, Policy or mapping, optional
         What decisions cost, as `decisions.evaluate` takes it: adds a section on what to do with the probabilities.
     costs, per : optional
@@ -121,6 +133,10 @@ class Report(pages.PageReport):
         classes: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         group_name: str | None = None,
+        features: object = None,
+        categorical: Collection[str] = (),
+        depth: int = 2,
+        min_rows: int = 50,
         title: str = "Calibration report",
         score_names: Sequence[str] | None = None,
         label_name: str | None = None,
@@ -143,10 +159,11 @@ class Report(pages.PageReport):
         if calibrator is not None:
             if pos_label is not None or classes is not None:
                 raise InvalidInputError("pos_label and classes are what the calibrator says. Leave them out.")
-            scores, y_prob = apply_to(calibrator, y_prob, groups)
+            scores, y_prob = apply_to(calibrator, y_prob, groups, features)
             classes = calibrator.classes_
         known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
-        rows = measured_rows(y_true, y_prob, **known)
+        segments = SegmentSettings.checked(depth=depth, min_rows=min_rows)
+        rows = segment_rows(y_true, y_prob, features, categorical, **known)
         if decisions is not None:
             decisions.check_weight(len(y_prob) - rows.n_rows, len(y_prob))
         calibrated = None
@@ -155,7 +172,7 @@ class Report(pages.PageReport):
             calibrated = Calibrated(calibrator, measured_rows(y_true, scores, **of_scores, **known))
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         about = About(title, source, file=source, label_name=label_name or series_name(y_true), score_names=names)
-        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
+        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions, "segments": segments}
         self._summary = _summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts)
 
     @classmethod
@@ -169,10 +186,11 @@ class Report(pages.PageReport):
         rng: int,
         calibrated: Calibrated | None = None,
         decisions: Decisions | None = None,
+        segments: SegmentSettings | None = None,
         scores: Scores | None = None,
         by_class: ClassScores | None = None,
     ) -> Report:
-        """Report on checked rows, and on their groups by the first column of these, as the constructor does.
+        """Report on checked rows, their groups by the first column of these, and their segments by their features.
 
         Scores are called by the names of `about`, or by those of their columns if it has none: where the rows hold the
         output of a calibrator, `about` names its input. `scores` and `by_class` are what `metrics` measured of the rows
@@ -180,7 +198,7 @@ class Report(pages.PageReport):
         """
         about = replace(about, score_names=about.score_names or rows.columns or ())
         parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
-        parts |= {"scores": scores, "by_class": by_class}
+        parts |= {"segments": segments or SegmentSettings(), "scores": scores, "by_class": by_class}
         return cls.__new__(cls).keep(_summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts))
 
     @classmethod
@@ -271,6 +289,8 @@ class Report(pages.PageReport):
         sections = [reliability_section(summary), score_section(summary), *class_sections(summary)]
         if summary["groups"] is not None:
             sections.append(group_section(summary["groups"]))
+        if summary["segments"] is not None:
+            sections.append(segment_section(summary["segments"]))
         sections.append(_data_section(summary))
         if summary["decisions"] is not None:
             sections.insert(2, decision_section(summary["decisions"]))
@@ -308,6 +328,7 @@ def _summary_of_rows(
     rng: int | np.random.Generator | None,
     calibrated: Calibrated | None,
     decisions: Decisions | None,
+    segments: SegmentSettings,
     scores: Scores | None = None,
     by_class: ClassScores | None = None,
 ) -> dict[str, Any]:
@@ -329,6 +350,8 @@ def _summary_of_rows(
         summary["calibrator"] = summarise_calibrator(calibrated, summary["verdict"], both, curve)
     if decisions is not None:
         summary["decisions"] = _decided(rows, decisions, summary, settings.level)
+    if rows.features:
+        summary["segments"] = summarise_segments(rows, segments, level=settings.level)
     return summary
 
 
