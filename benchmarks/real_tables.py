@@ -252,6 +252,12 @@ def is_installed(table: Table) -> bool:
 
 def load(table: Table) -> TableRows:
     """Read a table: rows without a target are left out, text becomes a column per category, and rows are capped."""
+    frame, y, group = load_frame(table)
+    return TableRows(one_column_each(frame), y, group)
+
+
+def load_frame(table: Table) -> tuple[Any, np.ndarray, np.ndarray | None]:
+    """Read the features of a table as they are, its classes and its groups: rows with a target, capped."""
     frame = _READERS[table.source.partition(":")[0]](table.source.partition(":")[2]).reset_index(drop=True)
     frame = frame[frame[table.target].notna()]
     by = table.group.split()
@@ -261,8 +267,7 @@ def load(table: Table) -> TableRows:
     y, is_kept = _classes(frame[table.target], table.cut)
     patterns = [*table.drop.split(), *by, table.target, *_INDEX_COLUMNS]
     columns = [name for name in frame if not any(fnmatch.fnmatchcase(str(name), each) for each in patterns)]
-    x = _features(frame.loc[is_kept, columns])
-    return TableRows(x, y, None if group is None else group[is_kept])
+    return frame.loc[is_kept, columns], y, None if group is None else group[is_kept]
 
 
 def _capped(n: int, group: np.ndarray | None, most: int) -> np.ndarray:
@@ -285,7 +290,7 @@ def _classes(values: Any, cut: tuple[float, ...]) -> tuple[np.ndarray, np.ndarra
     return np.unique(codes[is_kept], return_inverse=True)[1].astype(np.int64), is_kept
 
 
-def _features(frame: Any) -> np.ndarray:
+def one_column_each(frame: Any) -> np.ndarray:
     """Return numbers as they are, and a column of zeros and ones for each frequent category of text."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 

@@ -200,10 +200,9 @@ class SegmentCalibrator(Configured, MapFitted):
             If LightGBM is not installed.
         """
         self.check_params()
-        known, used = self.named_kinds(), features
-        if known:
-            used = {name: column for name, column in feature_columns(features).items() if name in known}
-            _check_there(known, feature_columns(features))
+        known, columns = self.named_kinds(), feature_columns(features)
+        _check_there(known, columns)
+        used = {name: column for name, column in columns.items() if name in known or not known}
         what: dict[str, Any] = {"input": self.input, "features": used, "feature_kinds": known, "cluster": cluster}
         what |= {"time": time, "label_end": label_end}
         if self.target == "share":
