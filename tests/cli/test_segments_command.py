@@ -35,7 +35,7 @@ def others(folder: Path) -> pa.Table:
     return _people(folder, "others", seed=1)
 
 
-def _people(folder: Path, name: str, seed: int, n: int = 2_400) -> pa.Table:
+def _people(folder: Path, name: str, seed: int, n: int = 1_600) -> pa.Table:
     rng = np.random.default_rng(seed)
     p, age, city = rng.random(n), rng.integers(18, 80, n), rng.choice(["Bonn", "Kyiv", "Rome"], n)
     y = (rng.random(n) < np.where((age < 40) & (city == "Rome"), p**4, p)).astype(np.int64)

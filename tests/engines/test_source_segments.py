@@ -29,7 +29,7 @@ FEATURES = ("age", "city", "zip")
 CITIES = ("Bonn", "Kyiv", "Rome")
 
 
-def rows_of(n: int = 4_000, seed: int = 0, missing: float = 0.05) -> pa.Table:
+def rows_of(n: int = 2_500, seed: int = 0, missing: float = 0.05) -> pa.Table:
     """Return scores that are too high for the young in Rome, and for one code of digits."""
     rng = np.random.default_rng(seed)
     p, age = rng.random(n), rng.uniform(18, 80, n).round(1)
@@ -194,7 +194,7 @@ def test_of_many_rows_the_first_fold_says_how_many_rounds(monkeypatch: pytest.Mo
 @pytest.fixture(scope="module")
 def fitted() -> cb.SegmentCalibrator:
     """A calibrator that needs all three features."""
-    found = in_memory(rows_of(20_000))
+    found = in_memory(rows_of(8_000))
     found.score_names_ = ("p",)
     assert set(found.feature_names) == set(FEATURES)
     return found
@@ -296,6 +296,24 @@ def test_evaluate_takes_every_kind_of_calibrator() -> None:
     found = engines.evaluate(in_parts(table), calibrator=by_group, score="p")
     q = by_group.predict_proba(table["p"], groups=table["zip"])
     assert found["brier"] == cb.evaluate(table["y"], q)["brier"]
+
+
+@pytest.mark.slow
+def test_a_spark_frame_is_fitted_measured_and_applied(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from calibrant.engines import spark_columns
+
+    table = rows_of(1_500)
+    frame = spark.createDataFrame(table).repartition(3).cache()
+    here = frame.toArrow()
+    found = engines.fit(cb.SegmentCalibrator("sigmoid"), frame, features=FEATURES)
+    assert_same(found, in_memory(here))
+    wanted = found.predict_proba(here["p"], features=here)
+    assert engines.evaluate(frame, calibrator=found)["brier"].value == pytest.approx(
+        cb.evaluate(here["y"], wanted)["brier"].value, abs=1e-12
+    )
+    monkeypatch.setattr(spark_columns, "_MOST_NUMBERS", 0)
+    applied = engines.apply(found, frame).toArrow()
+    np.testing.assert_array_equal(applied["p_calibrated"], found.predict_proba(applied["p"], features=applied))
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -199,8 +199,9 @@ class AutoCalibrator(BinaryCalibrator):
         self.check_params()
         if features is not None:
             raise InvalidInputError(
-                f"an AutoCalibrator is one map of scores, which can't depend on features. Call SegmentCalibrator({self!r})"
-                ".fit(scores, y, features=features): it leaves segments out where held-out loss doesn't fall."
+                "an AutoCalibrator is one map of scores, which can't depend on features. Call "
+                f"SegmentCalibrator({self!r}).fit(scores, y, features=features): it leaves segments out where held-out "
+                "loss doesn't fall."
             )
         what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
         what |= {"cluster": cluster, "time": time, "label_end": label_end}

@@ -42,7 +42,8 @@ class CalibratedSource(DerivedSource):
             yield replace(batch, table=table.select(list(columns)))
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
-        return self.source.count_missing(self._read_for(columns))
+        optional = {*self.columns.optional} - {*columns}
+        return self.source.count_missing([name for name in self._read_for(columns) if name not in optional])
 
     def _read_for(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of the table that it takes to read or make these."""
