@@ -31,7 +31,7 @@ LAYERS = (
     ("tables",),
     ("engines",),
     ("decisions",),
-    ("comparison", "forecasts", "grouped", "multilabel", "prior", "probability"),
+    ("comparison", "forecasts", "grouped", "multilabel", "prior", "probability", "segments"),
     ("classifier", "rank_preserving"),
     ("displays",),
     ("report",),

@@ -56,6 +56,9 @@ class RowStream(Protocol):
     def sample(self, n_rows: float, *, rng: int) -> Rows:
         """Draw about so many of all rows with a fixed seed."""
 
+    def gathered(self, parts: Sequence[Rows]) -> Rows:
+        """Return rows of all parts as one, at least one part: clusters are numbered alike."""
+
     def pair(self) -> RowStream:
         """Return the two columns of two classes as one score; one score as it is."""
 

@@ -173,6 +173,7 @@ class AutoCalibrator(BinaryCalibrator):
         cluster: ArrayLike | None = None,
         time: ArrayLike | None = None,
         label_end: ArrayLike | None = None,
+        features: object = None,
     ) -> Self:
         """Choose and fit the blend.
 
@@ -186,6 +187,9 @@ class AutoCalibrator(BinaryCalibrator):
         time, label_end : array-like of shape (n,), optional
             When each row was predicted, and when its label was known: folds are blocks in time, and labels that
             overlap those of a held-out block are not fitted to.
+        features : None
+            Refused: what is fitted here is one map of scores. `SegmentCalibrator` takes features, and chooses between
+            this calibrator alone and segments on top of it, by the same rule.
 
         Raises
         ------
@@ -193,6 +197,12 @@ class AutoCalibrator(BinaryCalibrator):
             If an argument can't be used; the message says where and why.
         """
         self.check_params()
+        if features is not None:
+            raise InvalidInputError(
+                "an AutoCalibrator is one map of scores, which can't depend on features. Call "
+                f"SegmentCalibrator({self!r}).fit(scores, y, features=features): it leaves segments out where held-out "
+                "loss doesn't fall."
+            )
         what: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
         what |= {"cluster": cluster, "time": time, "label_end": label_end}
         rows = read_rows(scores, y, input=self.input, both_classes=True, **what)

@@ -30,6 +30,7 @@ COMMANDS = {
     "audit": "List the segments of rows whose probabilities are furthest off.",
     "decide": "Promise and check what decisions on probabilities or forecasts cost.",
     "fit": "Fit a calibrator to scores and labels, and save it.",
+    "segments": "Calibrate within segments of rows, and measure what it changes.",
     "apply": "Add calibrated probabilities to a file of scores.",
     "rank-preserve": "Give the columns their totals, and keep their order.",
     "export": "Write a saved calibrator as SQL or as an ONNX model.",

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from calibrant.tables import FormatLike, Missing, RowSource
     from calibrant.validation import InputKind
 
-#: Numbers of scores that commands hold in memory; of files that don't say how many rows they have, bytes of so many.
+#: Numbers of scores and features that commands hold in memory; of files that don't say how many rows they have, bytes
+#: of so many.
 MANY = 1 << 24
 _BYTES_PER_ROW = 50
 #: Columns that a line names before it counts the others.
@@ -58,8 +59,8 @@ class Request:
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores, groups and features."""
-        from calibrant.cli.calibrated_source import CalibratedSource
         from calibrant.cli.logit_source import LogitSource
+        from calibrant.engines import CalibratedSource
         from calibrant.tables import open_rows, opened_for
 
         said = {"--calibrator": self.calibrator, "--group": self.group, "--features": next(iter(self.features), None)}
@@ -69,8 +70,12 @@ class Request:
         score = split_names(self.score, source.names)
         groups = source.select(tuple(filter(None, [self.group])))
         features = source.select(split_names(self.features, source.names))
+        if self.has_labels and self.label in features:
+            raise InvalidInputError(
+                f"--features names {self.label!r}, the column of the labels, which new rows don't have. Leave it out."
+            )
         fitted = None if self.calibrator is None else self._fitted_columns(source, score)
-        inputs = source.select(score or ["p"]) if fitted is None else fitted.inputs
+        inputs = source.select(score or ["p"]) if fitted is None else fitted.required
         models = named_models(self.versus, self.score, source, inputs)
         read = [*inputs, *(name for columns in models.values() for name in columns), *source.select(self.beside)]
         source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
@@ -114,16 +119,7 @@ class Request:
                 f"--input {self.input}, but {self.calibrator} was fitted to scores of input {fitted.input!r}. Leave "
                 "--input out."
             )
-        if not fitted.is_exclusive:
-            raise InvalidInputError(
-                f"{self.calibrator} holds a {type(fitted).__name__}: it calibrates several labels at once, but what is "
-                "measured here is one label per row. Add its probabilities by calibrant apply, and measure the column "
-                "of each label against that label."
-            )
-        own = fitted.group_name_
-        group = (own if own in source.names else self.group) if fitted.needs_groups else None
-        columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
-        return replace(columns, score=tuple(source.select(columns.score)))
+        return FittedColumns.to_measure(fitted, source, score=score, group=self.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +209,7 @@ class OpenedFile:
             return False
         if self.n_rows is None:
             return self.source.n_bytes > MANY * _BYTES_PER_ROW
-        return self.n_rows * len(self.score) > MANY
+        return self.n_rows * len([*self.score, *self.features]) > MANY
 
     @property
     def _is_stored(self) -> bool:
@@ -324,7 +320,7 @@ class OpenedFile:
 
     def _known_classes(self, kind: pa.DataType) -> list[Any] | None:
         """Return the class of each column of scores, where a calibrator or --classes says it."""
-        from calibrant.cli.calibrated_source import CalibratedSource
+        from calibrant.engines import CalibratedSource
 
         if isinstance(self.source, CalibratedSource):
             return self.source.classes

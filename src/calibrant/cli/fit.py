@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from calibrant.phrases import count, listed
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.grouped import GroupedCalibrator
+    from calibrant.numerics import FloatArray
     from calibrant.provenance import OutOfFold
     from calibrant.rows import Rows
+    from calibrant.segments import SegmentCalibrator
 
 _SHOWN = ("brier", "ece", "log_loss")
 _MOST_FOLDS = 5
@@ -138,13 +140,15 @@ def new_calibrator(method: str, params: dict[str, Any]) -> Calibrator:
     return make_calibrator(name, **params)
 
 
-def fit_large(calibrator: Calibrator, opened: OpenedFile) -> tuple[str, Iterator[Rows]]:
+def fit_large(calibrator: Calibrator | SegmentCalibrator, opened: OpenedFile) -> tuple[str, Iterator[Rows]]:
     """Fit in passes over the file; return lines that say to what, and the rows for a pass more."""
     from calibrant import engines
 
-    columns = opened.resolve()
+    columns = opened.resolve(takes_dependence=calibrator.takes_features)
     with common.progress("Fitting"):
-        engines.fit(calibrator, columns.source, **columns.names())
+        engines.fit(
+            calibrator, columns.source, features=opened.features or None, **columns.names(), **columns.dependence()
+        )
     reader = engines.RowReader(columns.source, input=calibrator.input, **columns.names())
     said = (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "
@@ -168,21 +172,38 @@ def describe(fitted: Calibrator | GroupedCalibrator) -> str:
 
 
 def out_of_fold_table(
-    calibrator: Calibrator | GroupedCalibrator, rows: Rows, seed: int
+    calibrator: Calibrator | GroupedCalibrator | SegmentCalibrator, rows: Rows, seed: int
 ) -> tuple[str, OutOfFold | None]:
     """Return what the scores were worth before calibration, and are after one that hasn't seen them: lines, figures."""
+    values, n_folds = out_of_fold_values(calibrator, rows, seed)
+    if not values:
+        return "No out-of-fold figures: a class has fewer than two rows.", None
+    return table_of_values(values, n_folds, rows, seed)
+
+
+def out_of_fold_values(
+    calibrator: Calibrator | GroupedCalibrator | SegmentCalibrator, rows: Rows, seed: int
+) -> tuple[dict[str, FloatArray], int]:
+    """Return the probabilities of rows before calibration, and after one that hasn't seen them, and how many folds.
+
+    Raw scores have none before; where a class has fewer than two rows there are none at all.
+    """
     from calibrant.calibrators import out_of_fold, row_splits
-    from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
-    from calibrant.provenance import OutOfFold
 
     n_folds = min(_MOST_FOLDS, *(n for n in rows.checked_labels().counts().tolist() if n))
     if n_folds < 2:
-        return "No out-of-fold figures: a class has fewer than two rows.", None
+        return {}, n_folds
     with common.progress("Fitting without fold", f"of {n_folds}") as on_fold:
-        values = {"after": out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed), on_fold=on_fold)}
+        after = out_of_fold(calibrator, rows, row_splits(rows, n_folds, rng=seed), on_fold=on_fold)
     unchanged = rows.probabilities()
-    if unchanged is not None:
-        values = {"before": unchanged, **values}
+    return {**({} if unchanged is None else {"before": unchanged}), "after": after}, n_folds
+
+
+def table_of_values(values: Mapping[str, FloatArray], n_folds: int, rows: Rows, seed: int) -> tuple[str, OutOfFold]:
+    """Return what out-of-fold probabilities are worth: lines, figures."""
+    from calibrant.metrics import SCORE_BINS, check_settings, evaluate_rows
+    from calibrant.provenance import OutOfFold
+
     scores = {
         when: evaluate_rows(rows.with_scores(q), check_settings(SCORE_BINS, _LEVEL, seed), "given data")
         for when, q in values.items()

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.cli.derived_source import DerivedSource
 from calibrant.errors import CalibrantError
 from calibrant.numerics import expit, softmax
-from calibrant.tables import RowSource, check_numbers, missing_rows
+from calibrant.tables import DerivedSource, RowSource, check_numbers, missing_rows
 from calibrant.validation import as_scores
 
 if TYPE_CHECKING:

@@ -136,7 +136,7 @@ def report_on(
         how["decisions"] = Decisions(policy, costs, None if per is None else beside.column(per), per or "")
     about = _about(found, title or Report.name)
     if of.calibrator is not None:
-        how["calibrated"], names = _before(opened, found)
+        how["calibrated"], names = scores_before(opened, found)
         about = replace(about, score_names=names)
     return Report.of_rows(found.rows, about, **how)
 
@@ -150,11 +150,11 @@ def _about(found: FileRows, title: str) -> About:
     return About(title, source.name, file, label_name=of.label, n_skipped=source.n_skipped)
 
 
-def _before(opened: OpenedFile, found: FileRows) -> tuple[Calibrated, list[str]]:
+def scores_before(opened: OpenedFile, found: FileRows) -> tuple[Calibrated, list[str]]:
     """Read the scores of the same rows before the calibrator, and return them with the names of their columns."""
     import numpy as np
 
-    from calibrant.cli.calibrated_source import CalibratedSource
+    from calibrant.engines import CalibratedSource
     from calibrant.report import Calibrated
 
     source, weight = opened.source, opened.request.weight

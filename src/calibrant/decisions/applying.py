@@ -79,8 +79,10 @@ def apply_policy(
     def compute(rows: pa.Table) -> FloatArray:
         return _codes(policy, rows, costs, columns)
 
-    inputs = [*names, *(name for name in costs if name not in names)]
-    new = NewColumns(inputs, [column], compute, missing, texts=policy.actions)
+    features = [] if columns is None else columns.optional
+    inputs = list(dict.fromkeys([*names, *costs, *features]))
+    optional = [name for name in features if name not in costs]
+    new = NewColumns(inputs, [column], compute, missing, texts=policy.actions, optional=optional)
     return append_columns(
         source,
         target,
@@ -95,7 +97,8 @@ def apply_policy(
 
 def _codes(policy: Policy, rows: pa.Table, costs: list[str], columns: FittedColumns | None) -> FloatArray:
     """Return the numbers of the actions of some rows, as floats."""
-    names = [name for name in rows.column_names if name not in costs]
+    features = [] if columns is None else columns.optional
+    names = [name for name in rows.column_names if name not in costs or name in features]
     scores = rows.select(names)
     if columns is None:
         for name in rows.column_names:

@@ -15,6 +15,7 @@ from calibrant.tables import (
 
 # isort: split
 # For other folders of calibrant; no part of the public API.
+from calibrant.engines.calibrated_source import CalibratedSource as CalibratedSource
 from calibrant.engines.dependent_streams import settings_of_stream as settings_of_stream
 from calibrant.engines.evaluating import (
     StreamedClassRows as StreamedClassRows,

@@ -81,7 +81,8 @@ def apply(
         Name of the new column; of several, what comes before _CLASS.
     missing : {"error", "skip", "keep"}
         What becomes of rows that lack a score, or the group that it takes: null or NaN. "skip" leaves them out of the
-        result, "keep" writes them with no probability: null, and an empty field in text.
+        result, "keep" writes them with no probability: null, and an empty field in text. A feature may be missing:
+        calibration by segments knows what to do with such rows.
     part_rows : int
         Rows of a part of a Parquet file at least.
     progress : callable, optional

@@ -11,10 +11,13 @@ from typing import Any, TypedDict, Unpack, overload
 import numpy as np
 
 from calibrant.dependent_rows import DependenceSums
+from calibrant.engines.calibrated_source import CalibratedSource
 from calibrant.engines.dependent_streams import gap_sums_of_groups, settings_of_stream
+from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
 from calibrant.errors import InvalidInputError
+from calibrant.fitted import Fitted
 from calibrant.metrics import (
     GroupScores,
     RowValues,
@@ -31,16 +34,17 @@ from calibrant.quantised import QuantisedSummary
 from calibrant.results import Scores
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-from calibrant.tables import FormatLike, Missing, open_rows
+from calibrant.tables import FormatLike, Missing, open_rows, opened_for
 from calibrant.validation import InputKind
 
 
 class _Options(TypedDict, total=False):
-    score: str | Sequence[str]
+    score: str | Sequence[str] | None
     label: str
     weight: str | None
     input: InputKind
     classes: Sequence[Any] | None
+    calibrator: Fitted | None
     cluster: str | None
     time: str | None
     label_end: str | None
@@ -63,12 +67,13 @@ def evaluate(source: Any, *, group: str, **options: Unpack[_Options]) -> GroupSc
 def evaluate(
     source: Any,
     *,
-    score: str | Sequence[str] = "p",
+    score: str | Sequence[str] | None = None,
     label: str = "y",
     weight: str | None = None,
     group: str | None = None,
     input: InputKind = "probability",
     classes: Sequence[Any] | None = None,
+    calibrator: Fitted | None = None,
     cluster: str | None = None,
     time: str | None = None,
     label_end: str | None = None,
@@ -87,10 +92,15 @@ def evaluate(
 
     Parameters
     ----------
-    source, score, label, weight, group, classes, exact, max_distinct, format, table
+    source, label, weight, group, classes, exact, max_distinct, format, table
         As in `cb.engines.summarise`.
+    score : str or sequence of str, optional
+        The columns of the scores, as there; p by default.
     input : {"probability", "logit"}
         What the scores are; K columns of logits are turned into probabilities.
+    calibrator : Fitted, optional
+        Measure what this makes of the scores, of what kind it takes: anything that `cb.save` takes. Scores, groups and
+        features are then by default the columns that it was fitted to, found by name; a feature may be missing.
     cluster, time, label_end : str, optional
         The columns of what `cb.evaluate` takes under these names. Clusters may span batches, files and partitions.
     missing : {"error", "skip"}
@@ -126,15 +136,21 @@ def evaluate(
     brier 0.1581 [0.1356, 0.1806]
     """
     settings = check_settings(n_bins, level, rng)
-    if input == "score":
+    if input == "score" and calibrator is None:
         raise InvalidInputError(
             "input='score' are no probabilities, which is what is measured. Calibrate them first, by cb.engines.fit "
             "and cb.engines.apply."
         )
     rows = open_rows(source, format=format, table=table)
-    of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "group": group, "input": input}
+    of: dict[str, Any] = {"label": label, "weight": weight, "group": group}
     of |= {"cluster": cluster, "time": time, "label_end": label_end}
-    reader = RowReader(rows, classes=classes, missing=missing, **of)
+    if calibrator is not None:
+        columns = FittedColumns.to_measure(calibrator, rows, score=score, group=group)
+        needed = list(dict.fromkeys([*columns.required, *(name for name in of.values() if name is not None)]))
+        calibrated = CalibratedSource(opened_for(missing, rows, needed), columns)
+        reader = RowReader(calibrated, score=calibrated.outputs, classes=calibrated.classes, **of)
+    else:
+        reader = RowReader(rows, score=score or "p", input=input, classes=classes, missing=missing, **of)
     stream = SourceStream.of(reader, exact=exact, max_distinct=max_distinct).as_probabilities(pos_label)
     if group is not None:
         found = evaluate_groups_of(stream, summarise_groups_of(stream), settings, evaluated_on)

@@ -11,7 +11,15 @@ from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.persistence import check_fitted
 from calibrant.rows import Rows
-from calibrant.tables import KEEP_HINT, SKIP_HINT, MissingInput, NewColumns, check_numbers, refuse_missing
+from calibrant.tables import (
+    KEEP_HINT,
+    SKIP_HINT,
+    MissingInput,
+    NewColumns,
+    RowSource,
+    check_numbers,
+    refuse_missing,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,17 +65,48 @@ class FittedColumns:
             )
         return cls(fitted, tuple(names), group, bool(given), where)
 
+    @classmethod
+    def to_measure(
+        cls, fitted: Fitted, source: RowSource, *, score: str | Sequence[str] | None = None, group: str | None = None
+    ) -> FittedColumns:
+        """Find the columns of a table whose calibrated probabilities are measured, all of which are there.
+
+        `group`, which may be named for other ends, is that of the calibrator where its own is not there.
+        """
+        if not fitted.is_exclusive:
+            raise InvalidInputError(
+                f"a {type(fitted).__name__} calibrates several labels at once, but what is measured here is one label "
+                "per row. Add its probabilities by calibrant apply, and measure the column of each label against that "
+                "label."
+            )
+        own = fitted.group_name_
+        of_group = (own if own in source.names else group) if fitted.needs_groups else None
+        columns = cls.of(fitted, score=score, group=of_group, where=source.name)
+        source.select(columns.inputs)
+        return replace(columns, score=tuple(source.select(columns.score)))
+
     @property
     def inputs(self) -> list[str]:
         """Names or patterns of all columns that are read."""
         group = [] if self.group is None else [self.group]
         return list(dict.fromkeys([*self.score, *group, *self.fitted.feature_names]))
 
+    @property
+    def optional(self) -> list[str]:
+        """Names of the columns of features, whose values may be missing."""
+        return [name for name in self.fitted.feature_names if name not in self.score and name != self.group]
+
+    @property
+    def required(self) -> list[str]:
+        """Names or patterns of the columns that no row may lack."""
+        return [name for name in self.inputs if name not in self.optional]
+
     def new_columns(self, column: str, missing: MissingInput = "error") -> NewColumns:
         """Return the columns of probabilities, called `column`, or with what the classes are called behind it."""
         is_pattern = any(c in "*?[" for c in "".join(self.score))
         outputs = self.fitted.output_names(column, 1 if len(self.score) == 1 and not is_pattern else 2)
-        return NewColumns(self.inputs, outputs, replace(self, hint=KEEP_HINT).probabilities, missing)
+        compute = replace(self, hint=KEEP_HINT).probabilities
+        return NewColumns(self.inputs, outputs, compute, missing, optional=self.optional)
 
     def probabilities(self, table: pa.Table) -> FloatArray:
         """Return the probabilities of the rows of a table that holds the inputs and nothing else."""
@@ -75,11 +114,12 @@ class FittedColumns:
 
     def rows(self, table: pa.Table) -> Rows:
         """Check the scores and groups of a table that holds the inputs and nothing else."""
-        beside = {self.group, *self.fitted.feature_names}
+        beside = {self.group, *self.optional}
         names = [name for name in table.column_names if name not in beside or name in self.score]
         for name in names:
             check_numbers(table.column(name), f"column {name!r}{self._of_where()}")
-        refuse_missing(table, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
+        whole = table.select(list(dict.fromkeys([*names, *([] if self.group is None else [self.group])])))
+        refuse_missing(whole, self.where, dict.fromkeys(names, InvalidScoreError), self.hint)
         scores = table.column(names[0]) if len(names) == 1 else table.select(names)
         where = self.where or "the table"
         called = f"column {names[0]!r}{self._of_where()}" if len(names) == 1 else where

@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
+from calibrant.errors import InvalidInputError
+from calibrant.row_stream import RowStream
 from calibrant.tables import FormatLike, Missing, open_rows
-from calibrant.validation import check_both_classes
+from calibrant.validation import FeatureKind, InputKind, check_both_classes
 
-C = TypeVar("C", bound=Calibrator)
+
+class FeatureCalibrator(Protocol):
+    """What is fitted to features of rows besides their scores, such as SegmentCalibrator."""
+
+    takes_features: bool
+    score_names_: tuple[str, ...] | None
+
+    @property
+    def input(self) -> InputKind:
+        """What the scores are."""
+
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+
+    def named_kinds(self) -> dict[str, FeatureKind]:
+        """Return the kinds of the features that its constructor names."""
+
+    def fit_stream(self, stream: RowStream) -> object:
+        """Fit to rows with features."""
+
+
+C = TypeVar("C", bound=Calibrator | FeatureCalibrator)
 
 
 def fit(
@@ -22,6 +45,10 @@ def fit(
     label: str = "y",
     weight: str | None = None,
     classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    cluster: str | None = None,
+    time: str | None = None,
+    label_end: str | None = None,
     missing: Missing = "error",
     exact: Exact = "auto",
     max_distinct: int = MAX_DISTINCT,
@@ -32,16 +59,23 @@ def fit(
 
     Parameters
     ----------
-    calibrator : Calibrator
+    calibrator : Calibrator or SegmentCalibrator
         Its `input` says what the scores are.
     source, score, label, weight, classes, missing, format, table
-        As in `cb.engines.summarise`.
+        As in `cb.engines.summarise`. A feature that a row lacks is no missing value.
+    features : sequence of str, optional
+        For a SegmentCalibrator: the columns of features, names or patterns, beside those that it names itself, whose
+        kinds it says. Of the others text and truth values are categories, numbers are numbers; a categorical of a data
+        frame is what its values are.
+    cluster, time, label_end : str, optional
+        For a SegmentCalibrator: the columns of what its `fit` takes under these names.
     exact : bool or "auto"
         What happens where there are more distinct scores than fit in memory. "auto": the best that the method can,
         with a DataWarning where that is a summary of cells; True: an error in that case; False: cells at once, in one
         pass and without a warning.
     max_distinct : int
-        Distinct scores (rows, for a calibrator of several columns) that may be held in memory.
+        Distinct scores (rows, for a calibrator of several columns) that may be held in memory. A SegmentCalibrator is
+        always fitted exactly, and holds all rows, as below.
 
     Returns
     -------
@@ -65,6 +99,9 @@ def fit(
     - auto of several classes: weights from a sample of the rows, each part fitted to all of them;
     - any other method of one score: a fit to a summary of cells, whose bounds a DataWarning says.
 
+    A SegmentCalibrator takes two passes: one for the levels of categories and the edges of bins, one that keeps each
+    value of a feature as one byte, and scores and labels as they are. The fit is then that in memory, bit for bit.
+
     Examples
     --------
     >>> import calibrant as cb
@@ -75,6 +112,17 @@ def fit(
     calibrator.check_params()
     rows = open_rows(source, format=format, table=table)
     of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "input": calibrator.input}
+    beside = {"cluster": cluster, "time": time, "label_end": label_end}
+    if not isinstance(calibrator, Calibrator):
+        kinds = calibrator.named_kinds()
+        of |= {**beside, "features": list(dict.fromkeys([*(features or ()), *kinds])), "feature_kinds": kinds}
+        _fit_features(calibrator, RowReader(rows, classes=classes, missing=missing, **of))
+        return calibrator
+    if named := next((name for name, value in {"features": features, **beside}.items() if value is not None), None):
+        raise InvalidInputError(
+            f"{named} goes with a SegmentCalibrator. Pass cb.SegmentCalibrator({calibrator.name!r}), which calibrates "
+            "by these scores and features, or leave it out."
+        )
     reader = RowReader(rows, classes=classes, missing=missing, **of)
     stream = SourceStream.of(
         reader,
@@ -92,3 +140,13 @@ def fit(
     calibrator.classes_ = stream.classes
     calibrator.score_names_ = tuple(stream.reader.score)
     return calibrator
+
+
+def _fit_features(calibrator: FeatureCalibrator, reader: RowReader) -> None:
+    if not reader.features:
+        raise InvalidInputError(
+            f"a {type(calibrator).__name__} is fitted to features. Name their columns: features=['age', 'region']."
+        )
+    calibrator.fit_stream(SourceStream.of(reader))
+    reader.warn_of_skipped()
+    calibrator.score_names_ = tuple(reader.score)

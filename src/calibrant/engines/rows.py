@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,9 +35,12 @@ from calibrant.tables import (
     refuse_missing,
 )
 from calibrant.validation import (
+    Feature,
+    FeatureKind,
     InputKind,
     Labels,
     arrow_numbers,
+    as_feature,
     as_groups,
     as_labels,
     as_scores,
@@ -60,8 +63,9 @@ class CheckedBatch(NamedTuple):
 class RowReader:
     """Reads the rows of a source as checked batches, as often as the source can be read.
 
-    Batches are `Rows` with labels of all classes, weights and groups; rows of weight zero are left out. `score` names
-    the columns of scores in the order of the sorted `classes`; `n_rows` is None until a fit has counted them.
+    Batches are `Rows` with labels of all classes, weights and groups, and features, which may lack values; rows of
+    weight zero are left out. `score` names the columns of scores in the order of the sorted `classes`; `n_rows` is None
+    until a fit has counted them.
     """
 
     def __init__(
@@ -79,6 +83,8 @@ class RowReader:
         time: str | None = None,
         label_end: str | None = None,
         missing: Missing = "error",
+        features: Sequence[str] = (),
+        feature_kinds: Mapping[str, FeatureKind] | None = None,
     ) -> None:
         if (time is None) != (label_end is None):
             raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
@@ -90,12 +96,18 @@ class RowReader:
             for name in (weight, group, keep, cluster, time, label_end)
         ]
         self.weight, self.group, self.keep, self.cluster, self.time, self.label_end = extra
-        self.columns = list(dict.fromkeys([*self.score, self.label, *(name for name in extra if name is not None)]))
+        self.features, self.feature_kinds = source.select(features), dict(feature_kinds or {})
+        if self.label in self.features:
+            raise InvalidInputError(
+                f"column {self.label!r} is the label, which new rows don't have. Leave it out of features."
+            )
+        self.required = list(dict.fromkeys([*self.score, self.label, *(name for name in extra if name is not None)]))
+        self.columns = list(dict.fromkeys([*self.required, *self.features]))
         self._kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
         self._kinds |= {self.label: InvalidLabelError}
         if self.weight is not None:
             self._kinds |= {self.weight: InvalidWeightError}
-        self.source = opened_for(missing, source, self.columns)
+        self.source = opened_for(missing, source, self.required)
         self.n_rows: int | None = None
         self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
         self._first_groups: dict[str, Any] = {}
@@ -138,18 +150,19 @@ class RowReader:
 
     def _refuse_missing(self, batch: Batch, rest: Iterator[Batch]) -> None:
         """Raise where a row lacks a value, and count what is missing from there to the end of the source."""
+        table = batch.table.select([name for name in batch.table.column_names if name in self.required])
         try:
-            refuse_missing(batch.table, batch.where, self._kinds)
+            refuse_missing(table, batch.where, self._kinds)
         except CalibrantError as error:
             counts: Counter[str] = Counter()
             for found in chain([batch], rest):
-                counts.update(count_missing(found.table.select(batch.table.column_names)))
+                counts.update(count_missing(found.table.select(table.column_names)))
             what = f" (Missing or NaN from there to the end of {self.source.name}: {listed_counts(counts)}.)"
             raise type(error)(f"{error}{_from_row(batch)}{what}") from None
 
     def _refuse_counted(self) -> None:
         """Raise where an engine that counts missing values before it reads rows found some."""
-        if counts := self.source.count_missing(self.columns):
+        if counts := self.source.count_missing(self.required):
             raise self._kinds.get(next(iter(counts)), InvalidInputError)(missing_message(self.source, counts))
 
     def _scan(self) -> Iterator[Batch]:
@@ -199,7 +212,8 @@ class RowReader:
         named = dict.fromkeys(name for name in (self.group, self.cluster) if name is not None)
         groups = {name: self._check_groups(table, name, where) for name in named}
         start, end = self._check_times(table, where)
-        rows = Rows(scores, labels, None, input=self.input, groups=groups, time=start, label_end=end)
+        features = {name: self._check_feature(batch, name) for name in self.features} or None
+        rows = Rows(scores, labels, None, self.input, groups=groups, features=features, time=start, label_end=end)
         kept = None if self.keep is None else _array(table, self.keep)
         if self.weight is None:
             return CheckedBatch(rows, where, kept)
@@ -216,6 +230,9 @@ class RowReader:
             return CheckedBatch(rows, where, kept)
         at = np.flatnonzero(weight)
         return CheckedBatch(rows.take(at), where, None if kept is None else kept.take(at))
+
+    def _check_feature(self, batch: Batch, name: str) -> Feature:
+        return as_feature(_array(batch.table, name), f"column {name!r} of {batch.where}", self.feature_kinds.get(name))
 
     def _encode(self, batch: Batch, classes: npt.NDArray[Any] | None) -> npt.NDArray[np.integer[Any]]:
         column = _array(batch.table, self.label)

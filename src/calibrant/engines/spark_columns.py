@@ -37,7 +37,7 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
     """
     new = new.of(source.names, source.name)
     _refuse_rows(fitted, source, new)
-    lacks_some = reduce(operator.or_, map(source.is_missing, new.inputs))
+    lacks_some = reduce(operator.or_, map(source.is_missing, new.required))
     if new.missing == "skip":
         source = SparkSource(source.frame.filter(~lacks_some), source.name)
     sql = _as_sql(fitted, source, new, prefix)
@@ -68,7 +68,7 @@ def write_probabilities(
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
     n_parts, n_missing = len(frame.sparkSession.read.parquet(name).inputFiles()), 0
     if new.missing != "error":
-        inputs = new.of(source.names, source.name).inputs
+        inputs = new.of(source.names, source.name).required
         (n_missing,) = source.count_where([reduce(operator.or_, map(source.is_missing, inputs))])
     n_left = n_missing if new.missing == "skip" else 0
     return Applied(source.n_rows - n_left, n_parts, n_missing=n_missing)
@@ -85,10 +85,10 @@ def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
     """Raise where `predict_proba` would, of all rows at once."""
     from pyspark.sql import functions as sf
 
-    inputs = new.inputs
+    inputs = new.required
 
     def gate(frame: Any) -> None:
-        new.values(frame.select(*map(column_of, inputs)).toArrow())
+        new.values(frame.select(*map(column_of, new.inputs)).toArrow())
 
     if not all(source.frame.schema[name].dataType.typeName() in _NUMBERS for name in inputs):
         is_missing = reduce(operator.or_, map(source.is_missing, inputs))
@@ -125,7 +125,7 @@ def _as_sql(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -
         sql = to_sql(
             fitted,
             "spark",
-            columns=list(new.inputs),
+            columns=new.required,
             table=table,
             keep=source.names,
             output=prefix,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -129,8 +129,13 @@ class SourceStream:
             n_rows += rows.n_rows
             if n_rows > max_rows:
                 return None
-        if not parts or self.reader.cluster is None:
-            return joined(parts) if parts else None
+        return self.gathered(parts) if parts else None
+
+    def gathered(self, parts: Sequence[Rows]) -> Rows:
+        if not parts:
+            raise self._no_rows()
+        if self.reader.cluster is None:
+            return joined(parts)
         names = [labels.classes[labels.codes] for labels in (rows.groups[self.reader.cluster] for rows in parts)]
         return replace(joined(parts), cluster=np.unique(np.concatenate(names), return_inverse=True)[1])
 

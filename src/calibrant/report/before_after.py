@@ -46,7 +46,9 @@ class Calibrated:
         return said is not None and said.rows_sha256 == RowHash().update(self.rows).hexdigest()
 
 
-def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+def apply_to(
+    calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None, features: object = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the checked scores that a calibrator takes, and the probabilities that it makes of them."""
     check_fitted(calibrator, Fitted, "report")
     if not calibrator.is_exclusive:
@@ -54,7 +56,11 @@ def apply_to(calibrator: Fitted, y_prob: ArrayLike, groups: ArrayLike | None) ->
             f"a {type(calibrator).__name__} calibrates several labels at once, but what is measured here is one label "
             "per row. Report on the probabilities of each label against that label."
         )
-    rows = calibrator.read(y_prob, groups=groups if calibrator.needs_groups else None, name="y_prob")
+    beside = {
+        "groups": groups if calibrator.needs_groups else None,
+        "features": features if calibrator.takes_features else None,
+    }
+    rows = calibrator.read(y_prob, name="y_prob", **beside)
     return rows.scores, calibrator.apply(rows)
 
 

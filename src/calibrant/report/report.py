@@ -92,7 +92,8 @@ class Report(pages.PageReport):
     calibrator : fitted calibrator, optional
         `y_prob` are the scores that it takes, in probabilities, logits or other numbers: the page is of what it makes
         of them, and shows the scores before and after it, with paired differences, where they are probabilities or
-        logits. One that was fitted by group takes `groups`. Give rows that it was not fitted to.
+        logits. One that was fitted by group takes `groups`, one by segments `features`. Give rows that it was not
+        fitted to.
     problem : Problem, Policy or mapping, optional
         What decisions cost, as `decisions.evaluate` takes it: adds a section on what to do with the probabilities.
     costs, per : optional
@@ -159,7 +160,7 @@ class Report(pages.PageReport):
         if calibrator is not None:
             if pos_label is not None or classes is not None:
                 raise InvalidInputError("pos_label and classes are what the calibrator says. Leave them out.")
-            scores, y_prob = apply_to(calibrator, y_prob, groups)
+            scores, y_prob = apply_to(calibrator, y_prob, groups, features)
             classes = calibrator.classes_
         known |= {"sample_weight": sample_weight, "pos_label": pos_label, "classes": classes}
         segments = SegmentSettings.checked(depth=depth, min_rows=min_rows)

@@ -98,7 +98,7 @@ class Boosting:
             "verbosity": -1,
             **({"num_class": rows.n_outputs} if rows.task == "classes" else {}),
         }
-        self.rows = rows
+        self._n_outputs = rows.n_outputs
         self._train = self._dataset(rows)
         self._booster = self._lightgbm.Booster(self._params, self._train)
 
@@ -122,7 +122,7 @@ class Boosting:
     def trees(self, binning: Binning, n_rounds: int, share: float) -> TreesMap:
         """Return a share of the trees of the first rounds, with the real thresholds of numbers."""
         dumped = self._booster.dump_model(num_iteration=n_rounds)
-        return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self.rows.n_outputs, share)
+        return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self._n_outputs, share)
 
     def _dataset(self, rows: BoostingRows, reference: Any = None) -> Any:
         margins = rows.margins.reshape(-1, order="F")

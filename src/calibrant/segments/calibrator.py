@@ -22,12 +22,14 @@ from calibrant.fitted import MapFitted, apply_map, as_one_score, register
 from calibrant.maps import TreesMap, decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
 from calibrant.phrases import count, listed, quoted
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
-from calibrant.segments.binning import Binning
 from calibrant.segments.boosting import Boosting, BoostingRows
 from calibrant.segments.choice import choose
 from calibrant.segments.columns import FeatureColumn, encode_columns
+from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.report import SegmentReport
+from calibrant.segments.streaming import encode_stream
 from calibrant.settings import Configured
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
@@ -38,6 +40,7 @@ from calibrant.validation import (
     Labels,
     as_scores,
     as_weight,
+    check_both_classes,
     check_choice,
     check_integer,
     check_same_length,
@@ -197,7 +200,7 @@ class SegmentCalibrator(Configured, MapFitted):
             If LightGBM is not installed.
         """
         self.check_params()
-        known, columns = self._kinds(), feature_columns(features)
+        known, columns = self.named_kinds(), feature_columns(features)
         _check_there(known, columns)
         used = {name: column for name, column in columns.items() if name in known or not known}
         what: dict[str, Any] = {"input": self.input, "features": used, "feature_kinds": known, "cluster": cluster}
@@ -215,9 +218,9 @@ class SegmentCalibrator(Configured, MapFitted):
         check_choice("target", self.target, _TARGETS)
         check_integer("cv", self.cv, minimum=2)
         check_integer("seed", self.seed, minimum=0)
-        self._kinds()
+        self.named_kinds()
 
-    def _kinds(self) -> dict[str, FeatureKind]:
+    def named_kinds(self) -> dict[str, FeatureKind]:
         """Return the kinds of the columns that were named."""
         kinds: dict[str, FeatureKind] = {}
         named: tuple[tuple[str, FeatureKind, Sequence[str] | None], ...] = (
@@ -235,24 +238,32 @@ class SegmentCalibrator(Configured, MapFitted):
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to checked rows with features."""
-        assert rows.features is not None  # noqa: S101 - for the type checker
+        return self._fit_encoded(EncodedRows.of(rows))
+
+    def fit_stream(self, stream: RowStream) -> Self:
+        """Fit to rows with features that are read in two passes: the fit in memory, of rows held as small as can be."""
+        if self.target == "share":
+            raise InvalidInputError('target="share" takes rows in memory only. Read them, and pass them to fit.')
+        encoded = encode_stream(stream)
+        check_both_classes(encoded.rows.checked_labels(), stream.labels)
+        return self._fit_encoded(encoded)
+
+    def _fit_encoded(self, encoded: EncodedRows) -> Self:
+        rows = encoded.rows
         fitted = make_calibrator(self.calibrator).fit_rows(rows)
         self.map_ = fitted.map_
         self.take_over(fitted)
-        self.columns_ = tuple(FeatureColumn.of(name, each, rows.weight) for name, each in rows.features.items())
+        self.columns_ = encoded.columns
         margins = self._margins(rows)
-        values = _columns_of_trees(margins, self.columns_, rows.features)
-        first = values.shape[1] - len(self.columns_)
-        is_category = [False] * first + [column.levels is not None for column in self.columns_]
-        binning = Binning.of(values, is_category)
+        binning, codes, categories = encoded.behind(margins)
         is_binary = rows.n_classes == 2
         data = BoostingRows(
             "binary" if is_binary else "classes",
-            binning.codes(values),
+            codes,
             margins,
             (as_one_score(rows, self.input).positive if is_binary else rows.codes).astype(np.float64),
             rows.weight,
-            tuple(np.flatnonzero(is_category).tolist()),
+            categories,
         )
         choice = choose(data, rows, plain_splits(rows, self.cv, rng=self.seed), seed=self.seed)
         self.report_, self.trees_ = SegmentReport.of(choice), None

@@ -3,8 +3,9 @@
 Each size is first grown on the rows without one fold until the loss on that fold has not fallen for a while. The size
 of the least loss is grown without each fold in turn, and as many rounds are taken as give the least loss over all
 folds. What they gain is measured with the rounds that are best on the other folds: the least of many losses is too good
-by chance, most of all where clusters are few. The sum of the trees is then shrunk: by the factor of the least held-out
-loss, and by what is left of the belief that the change gains at all, which is the rule of `AutoCalibrator`.
+by chance, most of all where clusters are few. Of many rows the first fold alone says how many rounds there are, so that
+one fold after the other is grown and forgotten. The sum of the trees is then shrunk: by the factor of the least
+held-out loss, and by what is left of the belief that the change gains at all, which is the rule of `AutoCalibrator`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from calibrant.segments.boosting import Boosting, BoostingRows, Size, Task
 SIZES = tuple(Size(leaves, rate=0.2, least_rows=20, pull=10.0) for leaves in (4, 8, 16))
 #: Rounds at most, and rounds without a smaller loss after which growing ends.
 MOST_ROUNDS, PATIENCE = 500, 10
+#: Rows from which the first fold says how many rounds there are: trees of all folds at once take more than the rows do.
+_MANY_ROWS = 500_000
 #: What the candidate that changes something is called.
 SEGMENTS = "segments"
 #: The most that the sum of the trees is stretched by; it is shrunk as far as to nothing.
@@ -65,20 +68,38 @@ def row_losses(task: Task, margins: FloatArray, target: FloatArray) -> FloatArra
 
 def choose(data: BoostingRows, rows: Rows, splits: Sequence[Split], *, seed: int) -> Choice:
     """Choose the trees for rows that are cut into bins; `rows` are the same rows with weights and dependence."""
-    growths = [_Growth(data, splits[0], size, seed) for size in SIZES]
-    for growth in growths:
-        growth.grow_past_least()
-    first = min(growths, key=lambda growth: min(growth.losses))
-    tried = tuple(TriedSize(each.size.leaves, each.best, min(each.losses)) for each in growths)
-    growths = [first, *(_Growth(data, split, first.size, seed) for split in splits[1:])]
-    weights = np.array([growth.weight for growth in growths])
-    losses = _losses_by_round(growths, weights)
-    n_rounds, added = _least(losses, weights), np.zeros(data.margins.shape)
-    for k, (growth, split) in enumerate(zip(growths, splits, strict=True) if n_rounds else ()):
-        others = np.where(np.arange(len(splits)) == k, 0.0, weights)
-        added[split.held_out] = growth.margins(_least(losses, others))
+    first, tried = _first_growth(data, splits[0], seed)
+    added = np.zeros(data.margins.shape)
+    if data.n_rows < _MANY_ROWS:
+        growths = [first, *(_Growth(data, split, first.size, seed) for split in splits[1:])]
+        weights = np.array([growth.weight for growth in growths])
+        losses = _losses_by_round(growths, weights)
+        n_rounds = _least(losses, weights)
+        for k, (growth, split) in enumerate(zip(growths, splits, strict=True) if n_rounds else ()):
+            others = np.where(np.arange(len(splits)) == k, 0.0, weights)
+            added[split.held_out] = growth.margins(_least(losses, others))
+    else:
+        n_rounds = first.best
+        for k, split in enumerate(splits):
+            growth = first if k == 0 else _Growth(data, split, first.size, seed)
+            added[split.held_out] = growth.margins(n_rounds)
+            del growth  # before the next one takes as much memory
     share, report = _weigh(data, added, rows, list(splits))
     return Choice(first.size, n_rounds, share, tried, report, share * added)
+
+
+def _first_growth(data: BoostingRows, split: Split, seed: int) -> tuple[_Growth, tuple[TriedSize, ...]]:
+    """Return the growth without the first fold of the size of the least loss, and what was tried."""
+    first: _Growth | None = None
+    tried = []
+    for size in SIZES:
+        growth = _Growth(data, split, size, seed)
+        growth.grow_past_least()
+        tried.append(TriedSize(size.leaves, growth.best, min(growth.losses)))
+        if first is None or min(growth.losses) < min(first.losses):
+            first = growth
+    assert first is not None  # noqa: S101 - for the type checker
+    return first, tuple(tried)
 
 
 def _losses_by_round(growths: Sequence[_Growth], weights: FloatArray) -> FloatArray:
@@ -156,6 +177,8 @@ class _Growth:
         """Return what so many rounds add to the margins of the rows held out."""
         if n_rounds == 0:
             return np.zeros(self._held.margins.shape)
+        while not self.is_done and len(self.losses) <= n_rounds:
+            self._grow()
         return self._boosting.margins(self._held, n_rounds)
 
     def _grow(self) -> None:

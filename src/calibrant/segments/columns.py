@@ -40,23 +40,19 @@ class FeatureColumn:
         """Return the column that a fit sees, with the levels that it shows, of many the most frequent ones."""
         if feature.levels is None:
             return cls(name)
-        is_given = ~np.isnan(feature.values)
-        codes = feature.values[is_given].astype(np.int64)
-        held = np.bincount(codes, None if weight is None else weight[is_given], len(feature.levels))
+        return cls.of_levels(name, feature.levels, level_weights(feature, weight))
+
+    @classmethod
+    def of_levels(cls, name: str, levels: npt.NDArray[Any], held: FloatArray) -> Self:
+        """Return a category of sorted levels, of many those of the most weight."""
         most = np.sort(np.argsort(-held, kind="stable")[:MOST_KEPT])
-        return cls(name, feature.levels[most[held[most] > 0.0]])
+        return cls(name, levels[most[held[most] > 0.0]])
 
     def encode(self, feature: Feature) -> FloatArray:
-        """Return numbers as they are, and categories as codes of the levels; NaN for missing and unknown ones.
-
-        Levels of another type than those of the fit are compared as text, since files may differ in types.
-        """
+        """Return numbers as they are, and categories as codes of the levels; NaN for missing and unknown ones."""
         if self.levels is None or feature.levels is None:
             return feature.values
-        known, given = self.levels.tolist(), feature.levels.tolist()
-        is_text = bool(known) and bool(given) and type(known[0]) is not type(given[0])
-        place = {str(level) if is_text else level: float(i) for i, level in enumerate(known)}
-        codes = np.array([place.get(str(level) if is_text else level, np.nan) for level in given] or [np.nan])
+        codes = np.array([*match_levels(feature.levels.tolist(), self.levels.tolist()), np.nan])
         missing = np.isnan(feature.values)
         return np.where(missing, np.nan, codes[np.where(missing, 0.0, feature.values).astype(np.int64)])
 
@@ -74,6 +70,38 @@ class FeatureColumn:
         if len(levels) > MOST_KEPT:
             parts["levels"].refuse(f"holds more than {MOST_KEPT} levels")
         return cls(parts["name"].text(), levels)
+
+
+def level_weights(feature: Feature, weight: FloatArray | None) -> FloatArray:
+    """Return the sum of the weights of the rows of each level of a category."""
+    assert feature.levels is not None  # noqa: S101 - for the type checker
+    is_given = ~np.isnan(feature.values)
+    codes = feature.values[is_given].astype(np.int64)
+    held = np.bincount(codes, None if weight is None else weight[is_given], len(feature.levels))
+    return held.astype(np.float64)
+
+
+def match_levels(given: Sequence[Any], known: Sequence[Any]) -> list[float]:
+    """Return the place of each given level among the known ones, NaN for others.
+
+    Levels of different types are compared as text, since files, and parts of one, may differ in types: where the text
+    `007` was read as a number, that is the level whose text is the number 7, if no level is the text `7`.
+    """
+    place = {level: float(i) for i, level in enumerate(known)}
+    if not known or not given or type(known[0]) is type(given[0]):
+        return [place.get(level, np.nan) for level in given]
+    place = {_as_text(level): i for level, i in place.items()}
+    if isinstance(known[0], str) and type(given[0]) is int:
+        for text, i in list(place.items()):
+            if text.isdecimal():
+                place.setdefault(str(int(text)), i)
+    return [place.get(_as_text(level), np.nan) for level in given]
+
+
+def _as_text(level: object) -> str:
+    """Return the text of a level; true and false as files write them."""
+    text = str(level)
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def encode_columns(columns: Sequence[FeatureColumn], features: Features | None, n: int) -> FloatArray:

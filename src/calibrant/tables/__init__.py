@@ -17,6 +17,7 @@ from calibrant.tables.appending import (
     append_columns as append_columns,
     write_table as write_table,
 )
+from calibrant.tables.derived_source import DerivedSource as DerivedSource
 from calibrant.tables.finding import is_many as is_many
 from calibrant.tables.formats import format_of_other as format_of_other, text_options as text_options
 from calibrant.tables.lines import in_lines as in_lines

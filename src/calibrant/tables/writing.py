@@ -52,8 +52,8 @@ class Written(NamedTuple):
 class NewColumns:
     """New columns of a table, and the columns that they are computed from: names, or patterns such as `p*`.
 
-    `missing` says what becomes of rows that lack an input; "error" leaves it to what computes the columns. Where there
-    are `texts`, values are their numbers, and the texts are what is written.
+    `missing` says what becomes of rows that lack an input, but for those of `optional`; "error" leaves it to what
+    computes the columns. Where there are `texts`, values are their numbers, and the texts are what is written.
     """
 
     inputs: Sequence[str]
@@ -61,6 +61,12 @@ class NewColumns:
     compute: Compute
     missing: MissingInput = "error"
     texts: Sequence[str] = ()
+    optional: Sequence[str] = ()
+
+    @property
+    def required(self) -> list[str]:
+        """The inputs that no row may lack."""
+        return [name for name in self.inputs if name not in self.optional]
 
     def of(self, names: Sequence[str], where: str) -> NewColumns:
         """Return the new columns of a table with the given names, which must have all inputs and no output."""
@@ -78,7 +84,11 @@ class NewColumns:
         `first_row` is the first one's number in the file.
         """
         inputs = plain_table(table, self.inputs)
-        missing = np.zeros(table.num_rows, np.bool_) if self.missing == "error" else missing_rows(inputs)
+        missing = (
+            np.zeros(table.num_rows, np.bool_)
+            if self.missing == "error"
+            else missing_rows(inputs.select(self.required))
+        )
         if missing.any():
             inputs = inputs.filter(~missing)
         values = np.full((table.num_rows, len(self.outputs)), np.nan)

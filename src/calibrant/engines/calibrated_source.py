@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.derived_source import DerivedSource
+from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.errors import CalibrantError
-from calibrant.tables import RowSource
+from calibrant.tables import DerivedSource, RowSource
 
 if TYPE_CHECKING:
-    from calibrant.engines import FittedColumns
     from calibrant.tables import Batch
 
 
@@ -43,7 +42,8 @@ class CalibratedSource(DerivedSource):
             yield replace(batch, table=table.select(list(columns)))
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
-        return self.source.count_missing(self._read_for(columns))
+        optional = {*self.columns.optional} - {*columns}
+        return self.source.count_missing([name for name in self._read_for(columns) if name not in optional])
 
     def _read_for(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of the table that it takes to read or make these."""

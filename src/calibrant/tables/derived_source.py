@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.tables import RowSource
+from calibrant.tables.sources import RowSource
 
 
 class DerivedSource(RowSource):

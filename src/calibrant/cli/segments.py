@@ -1,0 +1,350 @@
+"""calibrant segments: calibration within segments of rows, that trees find in columns of features."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calibrant.cli import choices, common
+from calibrant.cli.completing import Names
+from calibrant.cli.data import FileRows, OpenedFile, Request
+from calibrant.cli.evaluate import as_model_table
+from calibrant.cli.fit import fit_large, new_calibrator, out_of_fold_values, table_of_values
+from calibrant.cli.option_texts import check_output, check_suffix, with_label_end
+from calibrant.cli.report import report_on, scores_before
+from calibrant.cli.table_options import data_options, segment_options
+from calibrant.errors import InvalidInputError
+from calibrant.phrases import count, figure, listed, p_value
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.metrics import Audit, ModelComparison, SegmentSettings
+    from calibrant.numerics import FloatArray
+    from calibrant.rows import Rows
+    from calibrant.segments import SegmentCalibrator
+
+#: Segments that the table shows; JSON has them all.
+_MOST_SEGMENTS = 10
+_BEFORE, _AFTER = "before", "after"
+
+
+@click.group(
+    "segments",
+    cls=common.Group,
+    examples=[
+        "calibrant segments fit scores.parquet --features age,region,sex -o calibrator.json",
+        "calibrant segments evaluate scores.parquet --features age,region,sex",
+        "calibrant segments evaluate new.parquet --calibrator calibrator.json",
+        "calibrant segments report new.parquet --calibrator calibrator.json -o report.html",
+    ],
+)
+def command() -> None:
+    """Calibrate probabilities within segments of rows, such as the young in one region, and measure what it changes."""
+
+
+@command.command(
+    "fit",
+    short_help="Fit a calibrator by segments, and save it.",
+    examples=[
+        "calibrant segments fit scores.parquet --label y --score p --features age,region,sex -o calibrator.json",
+        "calibrant segments fit scores.csv --features 'x_*,zip' --categorical zip --cluster patient -o c.json",
+    ],
+)
+@data_options("dependence", "missing")
+@segment_options(required=True)
+@click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
+@click.option(
+    "--method",
+    type=Names(choices.METHODS),
+    default="auto",
+    metavar="NAME",
+    help="The calibrator of the scores, as of calibrant fit.",
+)
+@click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
+@common.seed_option("the folds and intervals")
+def fit_command(
+    file: str, output: str, method: str, input: str | None, seed: int, depth: int, min_rows: int, **options: Any
+) -> None:
+    """Fit a calibrator to the scores, labels and features in FILE, and save it.
+
+    The scores get a calibrator of their own, --method. Then boosted trees find where in the columns of --features that
+    is not enough. How many there are is chosen by cross-validation: none where held-out loss doesn't fall.
+
+    Prints what that does to rows that a fit has not seen: each of five folds is calibrated by a fit to the other four.
+    The calibrator that is saved is fitted to all rows, and reads the features that it needs by their names.
+
+    Text and truth values are categories, numbers are numbers; --categorical names columns of numbers that are names.
+    A feature may be missing. What is too large for memory is read in two passes, and held at a byte for each value of
+    a feature.
+
+    --cluster, or --time and --label-end, say that rows are not independent, as in calibrant fit.
+    """
+    from calibrant import persistence
+    from calibrant.calibrators import warn_of_rows
+    from calibrant.metrics import SegmentSettings
+    from calibrant.provenance import Provenance
+
+    settings = SegmentSettings.checked(depth=depth, min_rows=min_rows)
+    single = new_segments(method, input, seed, options)
+    check_output(output, file)
+    opened = Request(file, **with_label_end(options)).open()
+    metadata = {"label": options["label"]}
+    if opened.is_large:
+        said, batches = fit_large(single, opened)
+        common.echo(f"{said}\n\n{single.report_}\n")
+        known = Provenance.of_batches(batches, source=common.source_name(file))
+        persistence.save(single, output, metadata=metadata, provenance=known)
+        common.echo(f"Saved {output}")
+        return
+    found = opened.read(input=single.input, both_classes=True)
+    warn_of_rows(found.rows)
+    with common.progress("Fitting"):
+        single.fit_rows(found.rows)
+    values, n_folds = out_of_fold_values(single, found.rows, seed)
+    lines, out_of_fold = ("No out-of-fold figures: a class has fewer than two rows.", None)
+    if values:
+        lines, out_of_fold = table_of_values(values, n_folds, found.rows, seed)
+        lines += f"\n\n{audit_lines(_audits(values, found.rows, settings, seed))}"
+    known = Provenance.of_batches([found.rows], source=common.source_name(file), out_of_fold=out_of_fold)
+    persistence.save(single, output, metadata=metadata, provenance=known)
+    suffix = Path(found.columns.source.name).suffix or ".csv"
+    named = shlex.quote(output)
+    common.echo(f"{found.describe()}\n{describe(single)}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
+    common.echo(f"Next:  calibrant apply {named} new{suffix} -o out{suffix}")
+    common.echo(f"       calibrant segments evaluate new{suffix} --calibrator {named}")
+
+
+def new_segments(method: str, input: str | None, seed: int, options: Mapping[str, Any]) -> SegmentCalibrator:
+    """Return an unfitted calibrator by segments."""
+    from calibrant.cli.option_texts import split_list
+    from calibrant.segments import SegmentCalibrator
+
+    made = new_calibrator(method, {} if input is None else {"input": input})
+    base: str | Calibrator = method if input is None else made
+    categorical = [name for text in options["categorical"] for name in split_list(text)]
+    single = SegmentCalibrator(base, categorical=categorical or None, seed=seed)
+    single.check_params()
+    return single
+
+
+def describe(fitted: SegmentCalibrator) -> str:
+    """Say what was fitted to what."""
+    from calibrant.calibrators import make_calibrator
+
+    features = listed([f"{column.name} ({column.in_words()})" for column in fitted.columns_])
+    needed = listed(fitted.feature_names) or "none"
+    what = f"{count(fitted.n_rows_, 'row')} of classes {listed(fitted.classes_.tolist())}"
+    return (
+        f"Fitted {make_calibrator(fitted.calibrator).name} and segments on {what}; features: {features}. "
+        f"Needed from now on: {needed}."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows before calibration and after it, how they were held out, and what was read."""
+
+    found: FileRows
+    values: dict[str, FloatArray]
+    how: str
+
+    def compared(self, level: float, seed: int) -> ModelComparison | None:
+        """Return the scores of both with their paired differences; None where there are none before."""
+        from calibrant.metrics import SCORE_BINS, check_settings, compare_model_rows
+
+        if _BEFORE not in self.values:
+            return None
+        rows = {when: self.found.rows.with_scores(q) for when, q in self.values.items()}
+        return compare_model_rows(rows, check_settings(SCORE_BINS, level, seed), self.how)
+
+
+@command.command(
+    "evaluate",
+    short_help="Measure what calibration by segments changes.",
+    examples=[
+        "calibrant segments evaluate scores.parquet --label y --score p --features age,region,sex",
+        "calibrant segments evaluate new.parquet --calibrator calibrator.json --json",
+    ],
+)
+@data_options("calibrator", "input", "dependence", "missing")
+@segment_options()
+@click.option("--method", type=Names(choices.METHODS), default="auto", metavar="NAME", help="As of segments fit.")
+@common.level_option()
+@common.seed_option("folds, intervals and draws")
+@common.json_option
+def evaluate_command(
+    method: str, level: float, seed: int, depth: int, min_rows: int, as_json: bool, **options: Any
+) -> None:
+    """Measure what calibration by segments changes: scores and the error within segments, before and after.
+
+    Without --calibrator each of five folds of FILE is calibrated by a fit to the other four, as calibrant segments fit
+    does it. With --calibrator the rows are calibrated by a saved one: give rows that it was not fitted to. --features
+    are then those that it was fitted to, if none are named, or others.
+
+    The error of a segment is the largest sum of gaps between outcome and probability over a range of scores, in
+    standard deviations; the p-value of the worst one is right for the search over all of them.
+    """
+    from calibrant.metrics import SegmentSettings
+
+    settings = SegmentSettings.checked(depth=depth, min_rows=min_rows)
+    if options["calibrator"] is None:
+        change = _out_of_fold(method, seed, options)
+    else:
+        change = _by_calibrator(options)
+    compared = change.compared(level, seed)
+    audits = _audits(change.values, change.found.rows, settings, seed)
+    if as_json:
+        scores = {} if compared is None else compared.to_dict()
+        segments = {when: found.to_dict() for when, found in audits.items()}
+        facts = change.found.columns.facts(change.found.n_read)
+        common.write_json({**facts, "evaluated_on": change.how, **scores, "segments": segments})
+        return
+    common.echo(f"{change.found.describe()}; {change.how}\n")
+    if compared is None:
+        common.echo("The scores before are no probabilities, which could be compared.\n")
+    else:
+        common.echo(common.prose(f"{compared.verdict}\n"))
+        common.echo(f"{as_model_table(compared)}\n")
+    common.echo(audit_lines(audits))
+
+
+def _out_of_fold(method: str, seed: int, options: dict[str, Any]) -> Change:
+    """Calibrate each fold of a file by a fit to the others."""
+    if not options["features"]:
+        raise InvalidInputError("name the columns of features, --features age,region, or a saved --calibrator.")
+    of_rows = {**with_label_end(options), "input": None}
+    single = new_segments(method, options["input"], seed, options)
+    found = _opened(of_rows).read(input=single.input, both_classes=True)
+    values, n_folds = out_of_fold_values(single, found.rows, seed)
+    if not values:
+        raise InvalidInputError(f"a class of {found.columns.source.name} has one row only. Pass two at least.")
+    return Change(found, values, f"out of {n_folds} folds, each calibrated by a fit to the others")
+
+
+def _by_calibrator(options: dict[str, Any]) -> Change:
+    """Calibrate the rows of a file by a saved calibrator."""
+    opened = _opened(with_known_features(options))
+    found = opened.read()
+    before = scores_before(opened, found)[0].before
+    values = {} if before is None else {_BEFORE: before.scores}
+    return Change(found, {**values, _AFTER: found.rows.scores}, "given data")
+
+
+def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options whose features are those that the calibrator was fitted to, where none are named."""
+    from calibrant import persistence
+    from calibrant.fitted import Fitted
+    from calibrant.segments import SegmentCalibrator
+
+    if options["features"]:
+        return options
+    fitted = persistence.load_as(Fitted, options["calibrator"])
+    if not isinstance(fitted, SegmentCalibrator):
+        raise InvalidInputError(
+            f"{options['calibrator']} holds a {type(fitted).__name__}, which doesn't say what features rows have. Name "
+            "their columns: --features age,region."
+        )
+    categorical = [column.name for column in fitted.columns_ if column.kind == "category"]
+    return {**options, "features": tuple(column.name for column in fitted.columns_), "categorical": tuple(categorical)}
+
+
+def _opened(options: dict[str, Any]) -> OpenedFile:
+    """Open a file whose rows are held in memory."""
+    opened = Request(**options).open()
+    if opened.is_large:
+        raise InvalidInputError(
+            f"segments are searched in memory, and {opened.request.file} has too many rows. Pass a sample of them."
+        )
+    return opened
+
+
+def _audits(values: Mapping[str, FloatArray], rows: Rows, settings: SegmentSettings, seed: int) -> dict[str, Audit]:
+    """Search the segments of the rows with each of several probabilities."""
+    from calibrant.metrics import audit_rows
+
+    return {when: audit_rows(rows.with_scores(q), settings, rng=seed) for when, q in values.items()}
+
+
+def audit_lines(found: Mapping[str, Audit]) -> str:
+    """Return the worst segment and how many are off, before and after, and a table of those that were off by most."""
+    from calibrant.metrics import MulticalibrationError
+
+    errors = {when: MulticalibrationError.of_audit(audit) for when, audit in found.items()}
+    rows = [
+        (
+            when,
+            f"{each.sigma:.2f}",
+            p_value(each.p_value),
+            figure(each.error),
+            f"{len(found[when].off):,}",
+            each.segment,
+        )
+        for when, each in errors.items()
+    ]
+    first, last = next(iter(found.values())), found[_AFTER]
+    if not first.findings:
+        return first.verdict
+    title = f"Multicalibration error, the worst of {count(len(first.findings), 'segment')}:"
+    lines = [title, common.table(("", "sigma", "p", "error", "off", "worst segment"), rows)]
+    later = {finding.label: finding for finding in last.findings}
+    shown = [each for each in first.off[:_MOST_SEGMENTS] if each.label in later] if first is not last else []
+    if not shown:
+        return "\n".join([*lines, last.verdict])
+    table = []
+    for each in shown:
+        after = later[each.label]
+        sigmas = (f"{each.sigma:.1f}", f"{after.sigma:.1f}")
+        gaps = (figure(each.gap, sign=True), figure(after.gap, sign=True))
+        table.append((each.label, f"{each.n:,}", *sigmas, *gaps, "off still" if after.is_off else ""))
+    header = ("segment", "n", "sigma before", "after", "gap before", "after", "")
+    left = len(first.off) - len(shown)
+    more = [f"and {count(left, 'more segment')}: see --json"] if left else []
+    n_left = sum(finding.is_off for finding in last.findings)
+    still = f"{n_left or 'none'} {'is' if n_left == 1 else 'are'}"
+    said = f"{count(len(first.off), 'segment')} {'was' if len(first.off) == 1 else 'were'} off before, {still} after."
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Segments that were off, the worst first (gap: predicted less observed):",
+            common.table(header, table),
+            *more,
+            said,
+        ]
+    )
+
+
+@command.command(
+    "report",
+    short_help="Write a page on calibration by segments.",
+    examples=["calibrant segments report new.parquet --calibrator calibrator.json -o report.html"],
+)
+@data_options("input", "dependence", "missing")
+@click.option("--calibrator", required=True, metavar="CALIBRATOR", help="Report on what this saved calibrator makes.")
+@segment_options()
+@click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
+@click.option("--title", metavar="TEXT", help="Heading of the page.")
+@common.level_option()
+@common.seed_option("resampled intervals")
+def report_command(
+    output: str, title: str | None, level: float, seed: int, depth: int, min_rows: int, **options: Any
+) -> None:
+    """Write a page on what a saved calibrator makes of the scores in FILE, before and after, and by segments.
+
+    It is that of calibrant report --calibrator, with a section on the segments of --features: by default those that
+    the calibrator was fitted to. Give rows that it was not fitted to.
+    """
+    from calibrant.metrics import SegmentSettings
+
+    check_suffix(output, ".html", ".htm", ".json", ".md")
+    check_output(output, options["file"], options["calibrator"])
+    settings = SegmentSettings.checked(depth=depth, min_rows=min_rows)
+    opened = _opened(with_known_features(options))
+    report = report_on(opened, title=title, n_bins=10, level=level, rng=seed, segments=settings)
+    common.write_page(report, output)
+    common.echo(f"Wrote {output}")
