@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.numerics import FloatArray
 
@@ -140,12 +141,15 @@ class Builder(ABC):
         """Return numbers where the condition holds, else what stands for a missing number."""
 
     @abstractmethod
-    def feature(self, column: Any) -> Term:
-        """Return a column of features, a `calibrant.segments.FeatureColumn`: numbers, or codes of levels."""
+    def feature(self, name: str, levels: npt.NDArray[Any] | None) -> Term:
+        """Return a column of features: numbers, or the place in `levels` of each level of a category.
+
+        What is missing, or is none of the levels, is a missing number.
+        """
 
     @abstractmethod
-    def trees(self, columns: Sequence[Term], trees: Any) -> Term:
-        """Return the sums of `trees`, a `calibrant.maps.TreesMap`, of each row of its columns."""
+    def trees(self, columns: Mapping[int, Term], trees: Any) -> Term:
+        """Return the sums of `trees`, a `calibrant.maps.TreesMap`, of each row of the columns that it uses."""
 
     def hold(self, a: Term) -> Term:
         """Return the same term, computed once however often it is used."""

@@ -100,7 +100,7 @@ class TreesMap(Map):
         return [self.set_codes[end - size : end].tolist() for size, end in zip(self.set_sizes, ends, strict=True)]
 
     def formula(self, b: Builder, s: Term) -> Term:
-        return b.trees([b.column(s, j) for j in range(self.n_columns)], self)
+        return b.trees({j: b.column(s, j) for j in self.used_columns}, self)
 
     def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
         n_leaves = int((self.columns < 0).sum())

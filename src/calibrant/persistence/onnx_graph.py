@@ -8,7 +8,7 @@ it, so that ties and steps are exact. The multiplier of coupling by likelihood i
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._version import __version__
-from calibrant.errors import MissingPackageError, unknown_name
+from calibrant.errors import InvalidInputError, MissingPackageError, unknown_name
 from calibrant.fitted import Fitted
-from calibrant.numerics import ROW_SUM_TOLERANCE, TINY, FloatArray
+from calibrant.numerics import LARGEST, ROW_SUM_TOLERANCE, TINY, FloatArray
 from calibrant.persistence.documents import check_fitted
 from calibrant.persistence.files import write_whole
+from calibrant.phrases import has_half_pair
 from calibrant.terms import Builder, Operation, Term, knot_pieces
 
 FloatType: TypeAlias = Literal["float64", "float32"]
@@ -34,6 +35,10 @@ _NODES: dict[str, str] = (
     | {"<": "Less", "<=": "LessOrEqual", ">": "Greater", ">=": "GreaterOrEqual"}
     | {"least": "Min", "greatest": "Max", "case": "Where"}
 )
+#: What holds trees and encoders of text: the operators for learned models, of 2024.
+_ML, _ML_OPSET = "ai.onnx.ml", 5
+#: Comparisons of nodes of trees.
+_IS_AT_MOST, _IS_MEMBER = 0, 6
 #: Halvings that leave nothing of a bracket of length one.
 _HALVINGS = 64
 
@@ -135,7 +140,7 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     width = calibrator.widths[0] if n_columns is None else n_columns
     if n_columns is not None:
         calibrator.check_width(n_columns, f"a model of n_columns={n_columns!r:.20}")
-    b = OnnxBuilder(width)
+    b = OnnxBuilder(width, calibrator.feature_names)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
     flat = [-1] if width == 1 else [-1, width]
     scores = b.node("Cast", b.tensor(INPUT), to=onnx.TensorProto.DOUBLE)
@@ -143,16 +148,36 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     b.output(q, OUTPUT, dtype, shape=flat)
     kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in (INPUT, OUTPUT)]
-    return make_model(b, f"calibrant_{type(calibrator).__name__}", ends[:1], ends[1:], {"": OPSET})
+    inputs = [ends[0], *(b.feature_inputs[name] for name in calibrator.feature_names)]
+    return make_model(b, f"calibrant_{type(calibrator).__name__}", inputs, ends[1:], b.opsets)
+
+
+def _check_names(features: Sequence[str]) -> frozenset[str]:
+    """Return the names of features, or refuse one that no input can have."""
+    for name in features:
+        if name in (INPUT, OUTPUT):
+            raise InvalidInputError(
+                f"a feature has the name {name!r}, which the model has for its {name}. Fit to a column of another name."
+            )
+        if not name or has_half_pair(name):
+            raise InvalidInputError(f"a feature has the name {name!r}, which no input can have. Rename the column.")
+    return frozenset(features)
 
 
 class OnnxBuilder(Builder):
-    """Writes terms as nodes of a graph whose scores have `n_columns` columns: K, or 1 for one score."""
+    """Writes terms as nodes of a graph whose scores have `n_columns` columns: K, or 1 for one score.
 
-    def __init__(self, n_columns: int) -> None:
+    `features` are names that inputs have, so that no tensor between gets one.
+    """
+
+    def __init__(self, n_columns: int, features: Sequence[str] = ()) -> None:
         import onnx
 
         self.n_columns = n_columns
+        #: The inputs of features that formulas have asked for, and the operators that they need.
+        self.feature_inputs: dict[str, Any] = {}
+        self.opsets = {"": OPSET}
+        self._taken = _check_names(features)
         #: How far, relative to what is above 1, scores may have been moved by rounding.
         self.rounding = 0.0
         self.onnx = onnx
@@ -228,6 +253,70 @@ class OnnxBuilder(Builder):
         p = self._at_multiplier(rates, 0.5 * (low + high))
         return p / self.total(p)
 
+    # --- features and trees --------------------------------------------------------------------------------------
+
+    def feature(self, name: str, levels: npt.NDArray[Any] | None) -> Term:
+        types = self.onnx.TensorProto
+        is_text = levels is not None and levels.dtype.kind == "O"
+        kind = types.STRING if is_text else types.DOUBLE
+        self.feature_inputs[name] = self.onnx.helper.make_tensor_value_info(name, kind, ["n"])
+        given, column, missing = self.tensor(name), self.whole([-1, 1]), self.number(np.nan)
+        if levels is not None and is_text:
+            self.opsets[_ML] = _ML_OPSET
+            known = levels.tolist() or [""]
+            codes = np.arange(len(known)) if levels.size else [np.nan]
+            texts = {"keys_strings": known, "values_floats": np.array(codes, dtype=np.float32).tolist()}
+            code = self.node("LabelEncoder", given, domain=_ML, default_float=np.nan, **texts)
+            return self.node("Reshape", self.node("Cast", code, to=types.DOUBLE), column)
+        x = self.node("Reshape", given, column)
+        if levels is None:
+            return self.choose(self.abs(x) <= LARGEST, x, missing)
+        numbers = levels.astype(np.float64)
+        at = self._count(x, numbers, "Less")
+        level = self.node("Gather", self._constant(np.append(numbers, np.nan)), at)
+        return self.choose(self.node("Equal", level, x), self.node("Cast", at, to=types.DOUBLE), missing)
+
+    def trees(self, columns: Mapping[int, Term], trees: Any) -> Term:
+        is_leaf = trees.columns < 0
+        inner, leaves, bare = np.flatnonzero(~is_leaf), np.flatnonzero(is_leaf), is_leaf[trees.roots]
+        constant = np.bincount(trees.outputs[bare], trees.values[trees.roots[bare]], trees.n_outputs).astype(np.float64)
+        if inner.size == 0:
+            return self.number(constant)
+        self.opsets[_ML] = _ML_OPSET
+        output = np.zeros(is_leaf.size, dtype=np.int64)
+        output[trees.roots] = trees.outputs
+        for node in inner.tolist():  # parents come first
+            output[trees.left[node]] = output[trees.right[node]] = output[node]
+        place = np.where(is_leaf, np.cumsum(is_leaf), np.cumsum(~is_leaf)) - 1
+        is_set = trees.set_sizes[inner] > 0
+        members = [np.append(codes, np.nan) for codes in trees.sets() if codes]
+        tensors = {
+            "nodes_modes": np.where(is_set, _IS_MEMBER, _IS_AT_MOST).astype(np.uint8),
+            "nodes_splits": trees.values[inner],
+            "leaf_weights": trees.values[leaves],
+            **({"membership_values": np.concatenate(members)} if members else {}),
+        }
+        whole = {
+            "tree_roots": place[trees.roots[~bare]],
+            "nodes_featureids": np.searchsorted(sorted(columns), trees.columns[inner]),
+            "nodes_truenodeids": place[trees.left[inner]],
+            "nodes_trueleafs": is_leaf[trees.left[inner]],
+            "nodes_falsenodeids": place[trees.right[inner]],
+            "nodes_falseleafs": is_leaf[trees.right[inner]],
+            "nodes_missing_value_tracks_true": trees.missing_left[inner],
+            "leaf_targetids": output[leaves],
+        }
+        x = self.node("Concat", *(columns[j] for j in sorted(columns)), axis=1)
+        total = self.node(
+            "TreeEnsemble",
+            x,
+            domain=_ML,
+            n_targets=trees.n_outputs,
+            **{name: self.onnx.numpy_helper.from_array(values, name) for name, values in tensors.items()},
+            **{name: values.astype(np.int64).tolist() for name, values in whole.items()},
+        )
+        return total + self.number(constant) if constant.any() else total
+
     # --- rows that can be used -----------------------------------------------------------------------------------
 
     def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:
@@ -266,7 +355,8 @@ class OnnxBuilder(Builder):
 
     def _name(self, what: str) -> str:
         self._n_names += 1
-        return f"{what}_{self._n_names}"
+        name = f"{what}_{self._n_names}"
+        return self._name(what) if name in self._taken else name
 
     def _constant(self, value: npt.NDArray[Any]) -> Term:
         key = (value.dtype.str, value.shape, value.tobytes())

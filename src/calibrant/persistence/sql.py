@@ -115,7 +115,8 @@ def to_sql(
         found: Sequence[Expression] = fitted.usable_formula(builder, Term(builder, tuple(scores)), len(names)).payload
         return found
 
-    return select_of(dialect, names, outputs, make, table=table, keep=keep, largest_case=largest_case)
+    given: dict[str, Any] = {"table": table, "keep": keep, "largest_case": largest_case}
+    return select_of(dialect, names, outputs, make, features=fitted.feature_names, **given)
 
 
 def select_of(
@@ -126,28 +127,34 @@ def select_of(
     *,
     table: str,
     keep: Sequence[str],
+    features: Sequence[str] = (),
     largest_case: int = 128,
 ) -> str:
     """Return one SELECT of a table: the columns to keep, and the outputs that `make` makes of the columns `names`.
 
-    `make` takes the columns as expressions, and gives one for each output. For the rest see `to_sql`.
+    `make` takes the columns as expressions, and gives one for each output; of `features` it takes the names. For the
+    rest see `to_sql`.
     """
     written_in = dialect_of(dialect)
     kept = column_names(keep, "keep", written_in)
+    read = column_names(features, "features", written_in)
     _check_distinct(written_in, names, "the scores", "Pass each column once, under a shorter name.")
+    read_once = dict.fromkeys([*names, *read])  # a score may be a feature too
+    _check_distinct(written_in, list(read_once), "the table", "Fit to features under names that differ in more.")
     _check_distinct(written_in, [*kept, *outputs], "the result", "Leave it out of keep, or pass another output.")
     try:
         import sqlglot
     except ImportError:
         raise MissingPackageError("SQL is written by sqlglot: pip install 'calibrant[sql]'") from None
     source = _source(sqlglot, table, dialect)
-    written = [*names, *kept, *outputs]
+    written = [*names, *read, *kept, *outputs]
     query = Query(written_in, _prefix([*written, table]))
-    found = make(SqlBuilder(query, largest_case), _columns(sqlglot.exp, names, written_in))
-    made = [column.this for column in _columns(sqlglot.exp, outputs, written_in)]
-    sql = query.select(source, _columns(sqlglot.exp, kept, written_in), list(zip(made, found, strict=True)))
-    # Pretty text would indent a line break in a name, and make one of sqlglot's own word for it.
-    is_plain = not any("\n" in name or "__sqlglot" in name.lower() for name in written)
+    b = SqlBuilder(query, largest_case)
+    found = make(b, query.named(names))
+    made = [column.this for column in query.named(outputs)]
+    sql = query.select(source, query.named(kept), list(zip(made, found, strict=True)))
+    # Pretty text would indent a line break in a name or text, and make one of sqlglot's own word for it.
+    is_plain = not any("\n" in name or "__sqlglot" in name.lower() for name in (*written, *b.texts))
     return str(sql.sql(dialect, pretty=is_plain))
 
 
@@ -202,16 +209,6 @@ def _prefix(names: Sequence[str]) -> str:
     while prefix in text:
         prefix = f"{prefix[:-1]}x_"
     return prefix
-
-
-def _columns(exp: Any, names: Sequence[str], dialect: Dialect) -> list[Expression]:
-    """Return columns whose names are in quotes: no list of an engine's reserved words is ever complete."""
-    written = [dialect.name_of(name) for name in names]
-    if dialect.name == "sqlite":  # which takes an unknown name in double quotes for a text
-        identifiers = [exp.Var(this=f"`{name.replace('`', '``')}`") for name in written]
-    else:
-        identifiers = [exp.to_identifier(name, quoted=True) for name in written]
-    return [exp.Column(this=identifier) for identifier in identifiers]
 
 
 def _source(sqlglot: Any, table: str, dialect: DialectName) -> Expression:

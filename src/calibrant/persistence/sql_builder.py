@@ -13,13 +13,14 @@ zero; the probabilities are the same but for those below 1e-304.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError
-from calibrant.numerics import ROW_SUM_TOLERANCE, FloatArray
+from calibrant.numerics import LARGEST, ROW_SUM_TOLERANCE, FloatArray
 from calibrant.persistence.sql_query import Expression, KnotTable, Query
 from calibrant.terms import Builder, Operation, Term, knot_pieces
 
@@ -46,6 +47,8 @@ class SqlBuilder(Builder):
         self.query = query
         self.dialect = query.dialect
         self.largest_case = largest_case
+        #: The texts that are written.
+        self.texts: list[str] = []
         self._sql = query.exp
         written_in = Dialect.get_or_raise(self.dialect.name)
         self._division = {"typed": written_in.TYPED_DIVISION, "safe": written_in.SAFE_DIVISION}
@@ -136,10 +139,54 @@ class SqlBuilder(Builder):
     def text_case(self, conditions: Sequence[Term], texts: Sequence[str]) -> Expression:
         """Return the text of the first condition that holds; NULL where none does."""
         ifs = [
-            self._sql.If(this=condition.payload[0], true=self._sql.Literal.string(text))
+            self._sql.If(this=condition.payload[0], true=self.text(text))
             for condition, text in zip(conditions, texts, strict=True)
         ]
         return self._sql.Case(ifs=ifs)
+
+    # --- features and trees -----------------------------------------------------------------------------------------
+
+    def feature(self, name: str, levels: npt.NDArray[Any] | None) -> Term:
+        (column,) = self.query.named([name])
+        if levels is None:
+            return Term(self, (self.source(column, -LARGEST, LARGEST),))
+        if levels.dtype.kind in "iu":
+            value, known = self.source(column, -LARGEST, LARGEST), list(map(self.literal, levels.tolist()))
+        elif levels.dtype.kind == "b":
+            value = column if self.dialect.name == "sqlite" else self._sql.cast(column, "boolean")
+            known = [self._sql.Boolean(this=level) for level in levels.tolist()]
+        else:
+            value, known = self._sql.cast(column, "text"), list(map(self.text, levels.tolist()))
+        ifs = [self._sql.If(this=level, true=self._integer(code)) for code, level in enumerate(known)]
+        code = self._sql.Case(this=value, ifs=ifs) if ifs else self._sql.Null()
+        return Term(self, (self.query.define(code) if levels.dtype.kind in "iu" else self.query.source(code),))
+
+    def trees(self, columns: Mapping[int, Term], trees: Any) -> Term:
+        """Return sums of nested CASE: no comparison with NULL holds, so that ELSE is where a missing value goes."""
+        held = {j: self.hold(column).payload[0] for j, column in columns.items()}
+        made: dict[int, Expression] = {}
+        sets = trees.sets()
+        for at in reversed(range(trees.columns.size)):  # children first
+            j, value = int(trees.columns[at]), float(trees.values[at])
+            if j < 0:
+                made[at] = self.literal(value)
+                continue
+            left, right, goes_left = made.pop(trees.left[at]), made.pop(trees.right[at]), bool(trees.missing_left[at])
+            if sets[at]:
+                condition = self._sql.In(this=held[j].copy(), expressions=list(map(self._integer, sets[at])))
+                condition = self._sql.Not(this=condition) if goes_left else condition
+            else:
+                condition = self._expression(">" if goes_left else "<=", held[j], self.literal(value))
+            made[at] = self.case(condition, *((right, left) if goes_left else (left, right)))
+        outputs: list[list[Expression]] = [[] for _ in range(trees.n_outputs)]
+        for root, output in zip(trees.roots.tolist(), trees.outputs.tolist(), strict=True):
+            outputs[output].append(made[root])
+        return self.hold(Term(self, tuple(self._folded(self._sum, parts or [self.literal(0.0)]) for parts in outputs)))
+
+    def text(self, value: str) -> Expression:
+        """Return a text as it is."""
+        self.texts.append(value)
+        return self._sql.Literal.string(value)
 
     # --- rows that can be used --------------------------------------------------------------------------------------
 

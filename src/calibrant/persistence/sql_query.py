@@ -46,9 +46,21 @@ class Query:
         self._known: dict[str, str] = {}
         self._n_tables = 0
 
+    def named(self, names: Sequence[str]) -> list[Expression]:
+        """Return columns whose names are in quotes: no list of an engine's reserved words is ever complete."""
+        written = [self.dialect.name_of(name) for name in names]
+        if self.dialect.name == "sqlite":  # which takes an unknown name in double quotes for a text
+            identifiers: list[Expression] = [self.exp.Var(this=f"`{name.replace('`', '``')}`") for name in written]
+        else:
+            identifiers = [self.exp.to_identifier(name, quoted=True) for name in written]
+        return [self.exp.Column(this=identifier) for identifier in identifiers]
+
     def source(self, expression: Expression) -> Expression:
-        """Return a column of the table, or what is made of its columns, as the first stage gives it."""
-        return self._add(_Definition(expression, 0, ()))
+        """Return what is made of the table's columns, as the first stage gives it; the same expression once."""
+        key = f"source {expression.sql(self.dialect.name)}"
+        if key not in self._known:
+            self._known[key] = self._add(_Definition(expression, 0, ())).name
+        return self.exp.column(self._known[key])
 
     def define(self, expression: Expression, *tables: KnotTable) -> Expression:
         """Return a column that holds the expression; the same expression is held once."""

@@ -326,8 +326,11 @@ class SegmentCalibrator(Configured, MapFitted):
 
     def _trees_formula(self, b: Builder, margins: Term) -> Term:
         assert self.trees_ is not None  # noqa: S101 - for the type checker
-        parts = [b.column(margins, k) for k in range(self._n_margins)]
-        return b.trees([*parts, *(b.feature(column) for column in self.columns_)], self.trees_)
+        first, columns = self._n_margins, {}
+        for j in self.trees_.used_columns:
+            known = None if j < first else self.columns_[j - first]
+            columns[j] = b.column(margins, j) if known is None else b.feature(known.name, known.levels)
+        return b.trees(columns, self.trees_)
 
     def encode(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in ("categorical", "numeric", "target", "cv", "seed")}
