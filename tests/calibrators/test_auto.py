@@ -339,3 +339,11 @@ def test_document_whose_share_of_one_half_is_none_is_refused(uniform):
     document["map"]["uniform"] = uniform
     with pytest.raises(DocumentError, match=r"map\.uniform"):
         from_document(document)
+
+
+def test_features_are_referred_to_what_takes_them() -> None:
+    p, y = [0.2, 0.6, 0.3, 0.9], [0, 1, 0, 1]
+    with pytest.raises(
+        InvalidInputError, match=r"Call SegmentCalibrator\(AutoCalibrator\(seed=3\)\)\.fit\(scores, y, f"
+    ):
+        cb.AutoCalibrator(seed=3).fit(p, y, features={"age": [30, 40, 50, 60]})

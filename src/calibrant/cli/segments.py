@@ -278,11 +278,11 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
     rows = [
         (
             when,
+            each.segment,
             f"{each.sigma:.2f}",
             p_value(each.p_value),
             figure(each.error),
             f"{len(found[when].off):,}",
-            each.segment,
         )
         for when, each in errors.items()
     ]
@@ -290,7 +290,7 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
     if not first.findings:
         return first.verdict
     title = f"Multicalibration error, the worst of {count(len(first.findings), 'segment')}:"
-    lines = [title, common.table(("", "sigma", "p", "error", "off", "worst segment"), rows)]
+    lines = [title, common.table(("", "worst segment", "sigma", "p", "error", "off"), rows, left=2)]
     later = {finding.label: finding for finding in last.findings}
     shown = [each for each in first.off[:_MOST_SEGMENTS] if each.label in later] if first is not last else []
     if not shown:
