@@ -22,12 +22,12 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calibrant.decisions.losses import moments
-from calibrant.decisions.numbers import as_distributions
+from calibrant.decisions.numbers import DistributionRecalibrator, as_distributions, as_recalibrator
 from calibrant.decisions.outcomes import (
     OF_THESE_ROWS,
     Chosen,
@@ -104,24 +104,12 @@ class _Correction:
         return MeanError(self.error.error * ratio, self.error.degrees, self.error.skewness * ratio)
 
 
-class _Recalibrator(Protocol):
-    """What makes forecasts of forecasts, as `calibrant.forecasts.Recalibrator` does."""
-
-    def fresh(self) -> Any:
-        """Return an unfitted copy."""
-        ...
-
-    def transform(self, forecast: Any) -> Any:
-        """Return the recalibrated forecast."""
-        ...
-
-
 def expected_loss(
     predictions: Any,
     policy: Any,
     problem: Problem | Mapping[str, Any] | None = None,
     *,
-    calibrator: Fitted | _Recalibrator | None = None,
+    calibrator: Fitted | DistributionRecalibrator | None = None,
     fitted_to: CalibrationRows | tuple[Any, ArrayLike] | None = None,
     about: About = "future",
     sample_weight: ArrayLike | None = None,
@@ -287,19 +275,10 @@ def _of_number(
     """Return rows of a number, with what each row's action is expected to lose, and the variance of that."""
     forecast = as_distributions(predictions, "predictions")
     if calibrator is not None:
-        forecast = _as_recalibrator(calibrator).transform(forecast)
+        forecast = as_recalibrator(calibrator).transform(forecast)
     outlook = chosen.policy.problem.outlook(forecast, costs)
     taken, _ = taken_by(chosen, outlook, forecast, per)
     return Rows(outlook.scores), of_taken(outlook.mean, taken), of_taken(outlook.variance, taken)
-
-
-def _as_recalibrator(given: Any) -> _Recalibrator:
-    if not (hasattr(given, "transform") and hasattr(given, "fresh")):
-        raise InvalidTypeError(
-            f"calibrator is a {type(given).__name__}, and predictions are a forecast. Pass a fitted recalibrator of "
-            "forecasts, such as calibrant.forecasts.AverageRecalibrator()."
-        )
-    return given  # type: ignore[no-any-return]
 
 
 def _with_known(
@@ -326,7 +305,7 @@ def _correction(
         decided = read_decided(given.y, given.scores, decides, of, costs=given.costs, names=names, **what)
         if calibrator is None:
             return _off(decided, "checked on other rows")
-        return _cross_fitted(_by_recalibrators(decided, chosen, _as_recalibrator(calibrator), given, n_folds))
+        return _cross_fitted(_by_recalibrators(decided, chosen, as_recalibrator(calibrator), given, n_folds))
     calibrator = _as_refittable(calibrator)
     rows = read_rows(given.scores, given.y, names=names, input=calibrator.input, both_classes=True, **what)
     fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
@@ -356,7 +335,7 @@ def _cross_fitted(decided: Decided) -> _Correction:
 
 
 def _by_recalibrators(
-    decided: Decided, chosen: Chosen, recalibrator: _Recalibrator, given: CalibrationRows, n_folds: int
+    decided: Decided, chosen: Chosen, recalibrator: DistributionRecalibrator, given: CalibrationRows, n_folds: int
 ) -> Decided:
     """Return rows as decided by forecasts that recalibrators fitted without them made."""
     weight = as_weight(given.sample_weight, len(given.scores))
