@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,8 +154,18 @@ class Policy:
 
     def codes_of(self, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
         """Return the number of the action of each row from its expected losses."""
-        rooms = {a: self.problem.capacity[name] for a, name in enumerate(self.actions) if name in self.problem.capacity}
-        return choose(expected_losses, rooms, per)
+        return choose(expected_losses, self.capacity_by_number, per)
+
+    @property
+    def capacity_by_number(self) -> dict[int, int]:
+        """How many rows an action may have at most, by its number."""
+        return {a: self.problem.capacity[name] for a, name in enumerate(self.actions) if name in self.problem.capacity}
+
+    def without_capacity(self) -> Policy:
+        """Return the policy with all actions unbounded."""
+        problem = copy(self.problem)
+        problem.capacity = {}
+        return Policy(problem, threshold=self.threshold)
 
     def read_per(self, per: ArrayLike | None, n: int) -> IntArray | None:
         """Check what capacities are for each of."""
