@@ -58,6 +58,7 @@ def place(ax: Axes | None, size: tuple[float, float]) -> tuple[Axes, Figure]:
     ax = new_axes(size)[0] if ax is None else ax
     return ax, figure_of(ax)
 
+
 #: The mark of a legend that a display placed above the axes of its own figure.
 _ABOVE = "calibrant-legend"
 

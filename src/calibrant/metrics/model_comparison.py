@@ -200,10 +200,11 @@ def compare_models(
 
     The verdict goes by log loss, and by the Brier score where the log loss of both models is infinite: proper scores
     reward both order and calibration. Where one log loss is infinite and the Brier score shows the contrary, neither is
-    shown to predict better: a single event that was called impossible is all that speaks against a model. A challenger predicts better where the whole interval of the difference lies
-    below 0. Where it holds 0 these rows show no difference, which is no proof that there is none: its ends say how
-    large one may be. AUC and calibration error say what a difference comes from. Three of them are looked at beside
-    the verdict, each at its own level.
+    shown to predict better: a single event that was called impossible is all that speaks against a model.
+
+    A challenger predicts better where the whole interval of the difference lies below 0. Where it holds 0 these rows
+    show no difference, which is no proof that there is none: its ends say how large one may be. AUC and calibration
+    error say what a difference comes from. Three of them are looked at beside the verdict, each at its own level.
 
     Differences of mean losses are means over rows, with Student's t interval by Hall's transformation for skewness; of
     rows that are not independent it rests on sums over clusters, or over blocks of time. That of the AUC is DeLong's,
