@@ -13,7 +13,6 @@ import pytest
 
 from calibrant.cli import main
 
-
 _OWN_MODEL = """from sklearn.naive_bayes import GaussianNB
 
 
@@ -31,7 +30,7 @@ def data_folder() -> Path:
 
 
 def _beside(n: int) -> dict[str, Any]:
-    """Return what stands beside scores: weights, regions, clients of three rows, and days on which labels were known."""
+    """Return what stands beside scores: weights, regions, clients of three rows, days, and when labels were known."""
     row = np.arange(n)
     day = pd.Timestamp("2026-01-01") + pd.to_timedelta(row // 10, unit="D")
     return {
@@ -58,7 +57,7 @@ def _write_scores(data: Path, folder: Path) -> None:
     table["grade"] = np.where(by_model["nb"][:, 0] > 0.9, "risky", "good")
     table.to_parquet(folder / "credit.parquet")
     table[:500].to_parquet(folder / "old.parquet")
-    table[:400].assign(half=table["p"], rest=1.0 - table["p"]).to_parquet(folder / "credit.kept")
+    table[:400].assign(half=table["p"], rest=1.0 - table["p"]).to_csv(folder / "credit.kept", index=False)
     table[:600].assign(p=table["p"][:600].where(table.index[:600] % 50 > 0)).to_csv(folder / "gaps.csv", index=False)
     _write_european(table[:600].rename(columns={"y": "fällig"}), folder / "credit.export")
     rain = pd.read_csv(data / "scores" / "niamey_precip_2016.csv")
@@ -82,7 +81,7 @@ def _write_forecasts(data: Path, folder: Path) -> None:
         table[f"draw_{k}"] = table["mu"] + draws[:, k] * table["sd"]
     table = table.assign(low=table["q0.1"], mid=table["q0.5"], high=table["q0.9"])
     table.to_csv(folder / "power.csv", index=False)
-    table.to_parquet(folder / "power.kept")
+    table.to_csv(folder / "power.kept", index=False)
     _write_european(table.rename(columns={"y": "größe"}), folder / "power.export")
 
 
@@ -113,8 +112,8 @@ def _write_documents(folder: Path) -> None:
 
 def _write_market(data: Path, folder: Path) -> None:
     bars = pd.read_parquet(data / "market" / "sp500_d1.parquet")
-    bars[:800].to_parquet(folder / "bars.parquet")
-    bars[:1100].to_parquet(folder / "newest.parquet")
+    bars[:500].to_parquet(folder / "bars.parquet")
+    bars[:800].to_parquet(folder / "newest.parquet")
     gain = bars["close"].shift(-5) / bars["close"] - 1.0
     rows = pd.DataFrame(
         {

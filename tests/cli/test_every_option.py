@@ -28,7 +28,7 @@ LAYOUT = "--delimiter ; --decimal , --encoding latin-1"
 ROWS = (
     "rain.csv --label obs --score EMOS",
     f"credit.export --label fällig {LAYOUT}",
-    "credit.kept --format parquet",
+    "credit.kept --format csv",
     "credit.parquet --weight w --cluster client",
     "credit.parquet --time day --label-end known",
     "gaps.csv --missing skip",
@@ -43,19 +43,24 @@ COSTS = (
 #: What all commands that read forecasts take.
 FORECASTS = (
     f"power.export --outcome größe --mean mu --std sd {LAYOUT}",
-    "power.kept --mean mu --std sd --format parquet",
+    "power.kept --mean mu --std sd --format csv",
     "power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9 --weight w --cluster client",
     "power.csv --samples draw_*",
     "power.csv --mean mu --std sd --time day --label-end known",
 )
 UNLABELLED = (
     f"power.export --mean mu --std sd {LAYOUT}",
-    "power.kept --mean mu --std sd --format parquet",
+    "power.kept --mean mu --std sd --format csv",
     "power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9",
     "power.csv --samples draw_*",
 )
-BARS = "--data bars.parquet --horizon 5 --no-gate"
-TABLE = "--table rows.parquet --label rose --time t --label-end until --no-gate"
+NORMAL = "power.csv --mean mu --std sd"
+GAPS = "--max gap=0 --min gap=0 --thresholds 0,0.5 --costs 0.3,0.5"
+NET_BENEFITS = "--max net_benefit@0.1=0 --min net_benefit@0.3=0"
+NEW = "--output-levels 0.2,0.8 --moments --thresholds 0 --draws 2 --seed 3 --column new"
+TOLD = "--predictions told.parquet --label y --time t --label-end until"
+BARS = "--data bars.parquet --horizon 5"
+TABLE = "--table rows.parquet --label rose --time t --label-end until"
 
 #: Calls of each command: what stands behind its name, and 1 before those that a gate fails.
 LINES: dict[str, tuple[str, ...]] = {
@@ -86,7 +91,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "power.csv --mean mu --std sd --above 0.5",
         "power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9 --above 0.5",
         "power.csv --samples draw_* --above 0.5",
-        "1 credit.parquet --thresholds 0.1,0.3 --level 0.9 --evaluated-on May --max net_benefit@0.1=0 --min net_benefit@0.3=0",
+        f"1 credit.parquet --thresholds 0.1,0.3 --level 0.9 --evaluated-on May {NET_BENEFITS}",
         "credit.parquet --json",
     ),
     "decide evaluate": (
@@ -102,8 +107,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "decide experiment": (
         *(f"{line} --method average --thresholds 0 --costs 0.5" for line in FORECASTS),
-        "1 power.csv --mean mu --std sd --method average,variance --held-out 0.3 --level 0.8 --seed 2 --judge none"
-        " --max gap=0 --min gap=0 --thresholds 0,0.5 --costs 0.3,0.5",
+        f"1 {NORMAL} --method average,variance --held-out 0.3 --level 0.8 --seed 2 --judge none {GAPS}",
         "power.csv --mean mu --std sd --method average --thresholds 0 --costs 0.5 -o decisions.json --json",
     ),
     "decide promise": (
@@ -132,7 +136,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "by_grade.json credit.parquet --group day -o out.csv",
         "isotonic.json gaps.csv --missing keep -o out.csv",
         f"isotonic.json credit.export {LAYOUT} -o out.csv",
-        "isotonic.json credit.kept --format parquet -o out.csv",
+        "isotonic.json credit.kept --format csv -o out.csv",
     ),
     "rank-preserve": (
         "fetal.csv --margins short.json --score p* --column r --report page.html -o out.csv",
@@ -143,7 +147,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "fetal.csv --margins totals.json --nearly epsilon=0.01 --max-iter 400 -o out.csv",
         "fetal.csv --margins totals.json --order-tol 0.01 --gap 0.01 --method admm -o out.csv",
         f"fetal.export {LAYOUT} --score größe* --margins short.json -o out.csv",
-        "credit.kept --format parquet --score half,rest --margins halves.json --rates -o out.csv",
+        "credit.kept --format csv --score half,rest --margins halves.json --rates -o out.csv",
     ),
     "export": (
         "isotonic.json --to sql --dialect postgres --table sales --score q --keep client --column better -o out.sql",
@@ -178,32 +182,30 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "forecast apply": (
         f"power.json power.export {LAYOUT} --mean low --std sd -o out.csv",
-        "power.json power.kept --format parquet -o out.csv",
+        "power.json power.kept --format csv -o out.csv",
         "power.json power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9 -o out.csv",
         "power.json power.csv --samples draw_* -o out.csv",
-        "power.json power.csv --output-levels 0.2,0.8 --moments --thresholds 0 --draws 2 --seed 3 --column new -o out.csv",
+        f"power.json power.csv {NEW} -o out.csv",
     ),
     "forecast report": (
         *(f"{line} -o page.json" for line in FORECASTS),
-        "power.csv --mean mu --std sd --recalibrator power.json --title Power --coverage 0.5 --level 0.9 --seed 2"
-        " -o page.html",
+        f"{NORMAL} --recalibrator power.json --title Power --coverage 0.5 --level 0.9 --seed 2 -o page.html",
     ),
     "train": (
-        f"--model logistic {BARS} --label binary --class-weight balanced --seed 2 --threads 2 --runs kept",
-        f"--model logistic {BARS} --profit 1 --stop 2 --calibrator isotonic --calibrate always",
-        f"--model logistic {BARS} --validation 0.3 --test 0.3 --embargo 5 --stakes flat --cost-bp 9",
-        f"--model logistic {BARS} --walk-forward 3 --history rolling",
-        f"--model logistic {TABLE} --features fall,range --symbol name --price-return gain",
+        f"1 --model logistic {BARS} --label binary --class-weight balanced --seed 2 --threads 2 --runs kept",
+        f"1 --model logistic {BARS} --profit 1 --stop 2 --calibrator isotonic --calibrate if_better",
+        f"1 --model logistic {BARS} --validation 0.3 --test 0.3 --embargo 5 --stakes flat --cost-bp 9",
+        f"1 --model logistic {BARS} --walk-forward 3 --history rolling",
+        f"1 --model logistic {TABLE} --features fall,range --symbol name --price-return gain",
         "--config train.toml --no-gate",
     ),
     "oof": (
-        f"--models logistic {BARS} --label binary --class-weight balanced --seed 2 --threads 2 --runs kept --folds 3",
-        f"--models logistic {BARS} --calibrator isotonic --calibrate always --variant blocks --folds 3",
-        f"--models logistic {BARS} --test 0.3 --embargo 5 --stakes flat --cost-bp 9 --folds 3",
-        f"--models logistic {TABLE} --features fall,range --symbol name --price-return gain --folds 3",
-        "--config train.toml --models logistic --folds 3 --no-gate",
-        "--predictions told.parquet --label y --time t --label-end until --score raw_up --score also --members a,b"
-        " --folds 3 --no-gate",
+        f"1 --models logistic {BARS} --label binary --class-weight balanced --seed 2 --threads 2 --runs kept --folds 3",
+        f"1 --models logistic {BARS} --calibrator isotonic --calibrate if_better --variant blocks --folds 3",
+        f"1 --models logistic {BARS} --test 0.3 --embargo 5 --stakes flat --cost-bp 9 --folds 3",
+        f"1 --models logistic {TABLE} --features fall,range --symbol name --price-return gain --folds 3",
+        f"1 {TOLD} --score raw_up --score also --members a,b --folds 3",
+        "--config train.toml --models logistic --folds 2 --no-gate",
     ),
     "predict": (
         "h5 --data newest.parquet --raw --last --runs runs -o out.csv",
@@ -259,6 +261,8 @@ def is_option(name: str, part: list[str]) -> bool:
     return part[0] in options(COMMANDS[name])
 
 
+#: Commands that train: what an option changes is told by the settings that they train by.
+TRAIN = ("train", "oof")
 #: Commands that read runs.
 NEED_RUNS = ("predict", "refresh", "runs")
 CASES = [(name, line) for name, lines in LINES.items() for line in lines]
@@ -294,48 +298,62 @@ _MOMENTS = re.compile(r"\d{8}_\d{6}_\d{6}_[0-9a-f]{4}|\d{4}-\d\d-\d\d[T ]\d\d:\d
 
 
 #: Files that tell of moments in bytes: what they hold is not compared, only that they are there.
-_BINARY = (".parquet", ".png", ".db", ".onnx")
+_BINARY = (".parquet", ".png", ".db")
 
 
-def outcome(files: Path, folder: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> Outcome:
-    """Run a call among the files, and return its exit code, what it printed and the files that it wrote."""
-    folder.mkdir()
-    for path in files.iterdir():
-        (folder / path.name).symlink_to(path)
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    monkeypatch.setenv("COLUMNS", "100")
-    done = CliRunner().invoke(main, words)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert "Traceback" not in done.output, done.output
-    written = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not any(each.is_symlink() for each in (path, *path.parents)):
-            text = "" if path.suffix in _BINARY else path.read_bytes().decode("utf-8", "replace")
-            written[_MOMENTS.sub("", str(path.relative_to(folder)))] = _MOMENTS.sub("", text)
-    return done.exit_code, _MOMENTS.sub("", done.output), written
+class Calls:
+    """Runs calls of a command among real files, each in a folder of its own."""
+
+    def __init__(self, name: str, files: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.name, self.files, self.folder, self.monkeypatch = name, files, folder, monkeypatch
+
+    def outcome(self, called: list[list[str]]) -> Outcome:
+        """Return the exit code of a call, what it printed and the files that it wrote."""
+        folder = self.folder / str(len(list(self.folder.iterdir())))
+        folder.mkdir()
+        for path in self.files.iterdir():
+            (folder / path.name).symlink_to(path)
+        self.monkeypatch.chdir(folder)
+        done = CliRunner().invoke(main, [*self.name.split(), *(word for part in called for word in part)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        assert "Traceback" not in done.output, done.output
+        assert done.exit_code in (0, 1, 2)
+        written = {}
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not any(each.is_symlink() for each in (path, *path.parents)):
+                text = "" if path.suffix in _BINARY else path.read_bytes().decode("utf-8", "replace")
+                written[_MOMENTS.sub("", str(path.relative_to(folder)))] = _MOMENTS.sub("", text)
+        return done.exit_code, _MOMENTS.sub("", done.output), written
+
+    def settings(self, called: list[list[str]]) -> Outcome:
+        """Return what a call would train, without training it."""
+
+        def told(*given: object, **more: object) -> None:
+            click.echo(repr((given, more)))
+            raise click.exceptions.Exit
+
+        with self.monkeypatch.context() as patched:
+            for name in ("run_training", "run_stack", "run_predictions"):
+                patched.setattr(f"calibrant.training.{name}", told)
+            return self.outcome(called)
 
 
 @pytest.mark.parametrize(("name", "line"), CASES)
 def test_each_option_of_a_call_matters(
     name: str, line: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files: Path = request.getfixturevalue("runs" if name.startswith(NEED_RUNS) else "files")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    monkeypatch.setenv("COLUMNS", "100")
+    files = request.getfixturevalue("runs" if name.startswith(NEED_RUNS) else "files")
+    calls = Calls(name, files, tmp_path, monkeypatch)
     code, line = (1, line[2:]) if line.startswith("1 ") else (0, line)
-    found = parts(name, line)
-
-    def run(called: list[list[str]], folder: str) -> Outcome:
-        words = [*name.split(), *(word for part in called for word in part)]
-        return outcome(files, tmp_path / folder, words, monkeypatch)
-
-    whole = run(found, "whole")
+    called = parts(name, line)
+    whole = calls.outcome(called)
     assert whole[0] == code, whole[1]
-    assert run(found, "again") == whole
-    idle = []
-    for i, part in enumerate(found):
-        if is_option(name, part):
-            without = run(found[:i] + found[i + 1 :], f"without{i}")
-            assert without[0] in (0, 1, 2)
-            if without == whole:
-                idle.append(" ".join(part))
-    assert idle == [], "the call is the same without"
+    if name in TRAIN and "--no-gate" not in line:
+        outcome, whole = calls.settings, calls.settings(called)
+    else:
+        outcome = calls.outcome
+    assert outcome(called) == whole, "the same call says the same"
+    without = {i: called[:i] + called[i + 1 :] for i, part in enumerate(called) if is_option(name, part)}
+    assert [" ".join(called[i]) for i, rest in without.items() if outcome(rest) == whole] == []
