@@ -112,8 +112,8 @@ def _write_documents(folder: Path) -> None:
 
 def _write_market(data: Path, folder: Path) -> None:
     bars = pd.read_parquet(data / "market" / "sp500_d1.parquet")
-    bars[:500].to_parquet(folder / "bars.parquet")
-    bars[:800].to_parquet(folder / "newest.parquet")
+    bars[:800].to_parquet(folder / "bars.parquet")
+    bars[:1100].to_parquet(folder / "newest.parquet")
     gain = bars["close"].shift(-5) / bars["close"] - 1.0
     rows = pd.DataFrame(
         {
