@@ -423,6 +423,10 @@ def test_one_impossible_event_does_not_decide_against_the_brier_score() -> None:
     assert (back.better, back.worse, back.contradicted) == ((), (), ("a",))
     assert "The log loss of 'better' is infinite" in back.verdict
     assert "The Brier score of 'a' is higher by " in back.verdict
+    assert json.loads(json.dumps(found.to_dict()))["contradicted"] == ["better"]
+    pair = cb.ModelComparisonReport(y, {"a": a, "better": better}).markdown()
+    assert "**Log loss and Brier score contradict each other**" in pair
+    assert "Keep 'a' for now. 'better': one log loss is infinite" in pair
     page = cb.ModelComparisonReport(y, {"a": a, "better": better, "squared": a**2}).markdown()
     assert "No challenger is shown to predict better than 'a'" in page
     assert "Log loss and Brier score contradict each other: 'better'" in page.replace("log loss and", "Log loss and")

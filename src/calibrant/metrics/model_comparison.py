@@ -120,6 +120,7 @@ class ModelComparison(Readable):
             "champion": self.champion,
             "better": list(self.better),
             "worse": list(self.worse),
+            "contradicted": list(self.contradicted),
             "level": self.level,
             "difference_level": self.difference_level,
             **({"notes": list(self.notes)} if self.notes else {}),

@@ -230,6 +230,8 @@ def _standing(compared: ModelComparison) -> tuple[State, str, str]:
         all_of_them = f"{_quoted(worse[0])} predicts" if n_challengers == 1 else "All challengers predict"
         return "miscalibrated", f"{all_of_them} worse than {champion}", f"Keep {champion}."
     headline = "No difference that these rows show"
+    if compared.contradicted and n_challengers == 1:
+        return "unclear", "Log loss and Brier score contradict each other", f"Keep {champion} for now."
     if n_challengers > 1:
         headline = f"No challenger is shown to predict better than {champion}"
     advice = f"Keep {champion}, or collect more rows: the interval of the difference says what may be missed."
