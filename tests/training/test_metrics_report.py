@@ -195,7 +195,9 @@ def test_what_mends_an_infinite_log_loss_does_no_harm(truth: FloatArray) -> None
     data = rows(truth)
     voted = truth.copy()
     voted[0] = np.where(np.arange(3) == data.y[0] + 1, 0.0, 0.5)
-    mended, harmed = (gates(figures(data, Forecasts(*pair, constant(3000)))) for pair in ((voted, truth), (truth, voted)))
+    mended, harmed = (
+        gates(figures(data, Forecasts(*pair, constant(3000)))) for pair in ((voted, truth), (truth, voted))
+    )
     assert mended["log_loss_at_most_raw_plus_1_se"]["passed"]
     assert not harmed["log_loss_at_most_raw_plus_1_se"]["passed"]
     assert not gates(figures(data, Forecasts(voted, voted, constant(3000))))["log_loss_at_most_raw_plus_1_se"]["passed"]
