@@ -29,7 +29,7 @@ from calibrant.training import (
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
 _BARS = (
-    "Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of five "
+    "Bars: Parquet, CSV or DuckDB with time, open, high, low, close; volume, symbol if there.  [default: daily bars of five "
     "stocks, from the package bokeh-sampledata]"
 )
 _WHEN = (
