@@ -29,8 +29,8 @@ from calibrant.training import (
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
 _BARS = (
-    "Bars: Parquet, CSV or DuckDB with time, open, high, low, close; volume, symbol if there.  [default: daily bars of five "
-    "stocks, from the package bokeh-sampledata]"
+    "Bars: Parquet, CSV or DuckDB with time, open, high, low, close; volume and symbol if there.  [default: daily bars "
+    "of five stocks, from the package bokeh-sampledata]"
 )
 _WHEN = (
     "always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that for a "
