@@ -39,6 +39,7 @@ from benchmarks import (
     tables,
     training,
     training_gates,
+    training_lasting,
     verdict,
 )
 from benchmarks._harness import RESULTS
@@ -77,6 +78,7 @@ BENCHMARKS: dict[str, Callable[[], Written]] = {
     "small": small.run,
     "training": training.run,
     "training_gates": training_gates.run,
+    "training_lasting": training_lasting.run,
     "verdict": verdict.run,
 }
 

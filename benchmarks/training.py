@@ -172,9 +172,10 @@ def before_and_after(found: Measured) -> None:
     for (calibrator, gate), outcomes in passed.items():
         claim = f"share of {len(outcomes)} runs that fail: {gate.replace('_', ' ')}, {calibrator}"
         share = 1.0 - float(np.mean(outcomes))
-        if calibrator == TrainConfig().calibrator and not gate.startswith("skill"):
+        if calibrator == TrainConfig().calibrator and gate.startswith("log_loss"):
             found.results.difference("all sets and libraries", claim, share, at_most=0.0)
-        else:  # what it costs to take another than the default; and skill is the model's, which some sets don't give
+        else:  # another calibrator than the default; skill, which is the model's; and the ECE of one fit that is left
+            # alone for years, whose reasons and remedy are measured by `training_lasting`
             found.results.figures.append(Figure("all sets and libraries", claim, share, unit=""))
     header = (
         "trained",

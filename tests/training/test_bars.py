@@ -29,12 +29,18 @@ def test_every_container_gives_the_same_bars(make_table: Callable[..., pa.Table]
     assert bars.close[:50].tolist() == table.column("close").to_pylist()[50:]
 
 
-def test_parquet_and_csv_give_the_bars_of_the_table(make_table: Callable[..., pa.Table], tmp_path: Path) -> None:
+def test_every_kind_of_file_gives_the_bars_of_the_table(make_table: Callable[..., pa.Table], tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
     table = make_table(50)
     pq.write_table(table, tmp_path / "bars.parquet")
     pc.write_csv(table, tmp_path / "bars.csv")
-    hashes = {read_bars(tmp_path / name).sha256() for name in ("bars.parquet", "bars.csv")}
-    assert hashes == {as_bars(table).sha256()}
+    (tmp_path / "bars").mkdir()
+    for number, start in enumerate((0, 20)):
+        pq.write_table(table.slice(start, 20 + 10 * number), tmp_path / "bars" / f"{number}.parquet")
+    with duckdb.connect(tmp_path / "bars.duckdb") as connection:
+        connection.execute(f"CREATE TABLE bars AS SELECT * FROM '{tmp_path}/bars.parquet'")
+    files = ("bars.parquet", "bars.csv", "bars.duckdb", "bars", "bars/*.parquet")
+    assert {read_bars(tmp_path / name, symbol="A").sha256() for name in files} == {as_bars(table).sha256()}
 
 
 def test_rows_of_two_symbols_may_be_interleaved(make_table: Callable[..., pa.Table]) -> None:

@@ -190,6 +190,19 @@ def test_probability_zero_of_what_happened_is_infinite_and_fails(truth: FloatArr
     assert not any(gate["passed"] for gate in gates(found).values())
 
 
+def test_what_mends_an_infinite_log_loss_does_no_harm(truth: FloatArray) -> None:
+    """A forest's votes of 0 are infinitely wrong where the class happened: to calibrate them is infinitely better."""
+    data = rows(truth)
+    voted = truth.copy()
+    voted[0] = np.where(np.arange(3) == data.y[0] + 1, 0.0, 0.5)
+    mended, harmed = (
+        gates(figures(data, Forecasts(*pair, constant(3000)))) for pair in ((voted, truth), (truth, voted))
+    )
+    assert mended["log_loss_at_most_raw_plus_1_se"]["passed"]
+    assert not harmed["log_loss_at_most_raw_plus_1_se"]["passed"]
+    assert not gates(figures(data, Forecasts(voted, voted, constant(3000))))["log_loss_at_most_raw_plus_1_se"]["passed"]
+
+
 def test_targets_say_what_the_accuracy_allows(truth: FloatArray, found: dict[str, Any]) -> None:
     said = targets(found)
     assert not said["brier"]["met"]

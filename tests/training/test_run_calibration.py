@@ -133,6 +133,14 @@ def test_what_leaves_probabilities_alone_saves_and_loads(n_classes: int, suffix:
     assert again.tobytes() == made.predict_proba(prob).tobytes()
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_calibrator_that_is_left_out_changes_no_row_that_is_surer_than_those_before(n_classes: int) -> None:
+    prob, data = rows(0.7, n=100, n_classes=n_classes)
+    surer = softmax(np.array([[0.0, -14.0, -20.0], [9.0, 0.0, -9.0]])[:, :n_classes])
+    made = temperature_of_one(data.rows(prob))
+    np.testing.assert_allclose(made.predict_proba(surer), surer, rtol=1e-9)
+
+
 def test_an_infinite_log_loss_is_said_and_has_no_standard_error() -> None:
     prob, data = rows(1.0, n_classes=2)
     unsure = calibrate_rows(new_calibrator(cb.IsotonicCalibrator()), data.rows(prob), when="if_better")

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from scipy.signal import lfilter
 
 from calibrant.cli import main
+from calibrant.cli.train import gate_lines
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,24 @@ def test_a_failed_gate_is_exit_code_1_and_the_run_is_there() -> None:
         assert "FAIL  skill over class frequencies" in result.stdout
         assert "No demonstrable skill over class frequencies on the test part (log loss less theirs: [" in result.stdout
     assert len(list(Path("experiments/runs").iterdir())) == 2
+
+
+def test_calibration_that_held_before_the_test_part_alone_is_told_with_what_mends_it() -> None:
+    train("--model", "logistic")
+    metrics = json.loads(call("runs", "show", "last", "--json").stdout)
+    before, now = (metrics[part]["forecasts"]["calibrated"]["ece"] for part in ("validation", "test"))
+    before |= {"value": 0.01, "noise_band": 0.02}
+    for value, is_told in ((0.01, False), (0.03, True)):
+        now |= {"value": value, "noise_band": 0.02}
+        text = "\n".join(gate_lines(metrics))
+        assert (
+            "held on earlier rows that it was not fitted to (ECE 0.0100, by chance up to 0.0200)" in text
+        ) == is_told
+        assert ("--walk-forward shows what refits give" in text) == is_told
+    metrics["walk_forward"] = {}
+    assert "Refit more often; in production, calibrant refresh does it" in "\n".join(gate_lines(metrics))
+    before["value"] = 0.03
+    assert "held on earlier rows" not in "\n".join(gate_lines(metrics))
 
 
 def test_a_market_that_can_be_forecast_passes_all_gates(make_table: Callable[..., pa.Table]) -> None:

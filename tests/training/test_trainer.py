@@ -21,8 +21,9 @@ from calibrant.training.calibration import new_calibrator
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout, hold_out, make_dataset
 from calibrant.training.labels import label_bars
-from calibrant.training.metrics_report import figures, leak_warnings
+from calibrant.training.metrics_report import figures, gates, is_no_worse, leak_warnings
 from calibrant.training.trainer import Trained, train_model
+from calibrant.training.training_run import run_dataset
 
 LIBRARIES = ("xgboost", "lightgbm", "catboost", "hist_gradient_boosting", "logistic")
 
@@ -202,3 +203,18 @@ def test_binary_labels_go_the_whole_way(make_bars: Callable[..., Bars]) -> None:
         assert found["brier"]["value"] == pytest.approx(
             2.0 * brier_score(data.y[parts.test], trained.test.calibrated[:, 1]), rel=1e-12
         )
+
+
+@pytest.mark.slow
+def test_random_walks_pass_all_gates_one_time_in_twenty_at_most(make_bars: Callable[..., Bars]) -> None:
+    """A log loss at most a standard error above that of class frequencies, which a gate once asked for, is common."""
+    config = TrainConfig(model="logistic", horizon=20)
+    passed, close = [], []
+    for seed in range(40):
+        data = run_dataset(config, make_bars(1500, seed=seed))
+        parts = hold_out(data)
+        found = figures(data.take(parts.test), train_model(config, data, parts).test)
+        passed.append(all(gate["passed"] for gate in gates(found).values()))
+        close.append(is_no_worse(found["differences"]["log_loss_calibrated_minus_class_frequencies"]))
+    assert sum(passed) <= 4
+    assert sum(close) > 12

@@ -215,17 +215,17 @@ def test_harm_is_called_harm_beyond_noise_alone(data: Dataset) -> None:
     surer = rates**6 / (rates**6).sum(axis=1, keepdims=True)
     impossible = np.where(np.eye(3)[rows.codes] == 1.0, 0.0, 0.5)
     one_hot = np.eye(3)[rows.codes] * 0.4 + 0.2
-    for prob, is_worse, is_skilled in (
-        (rates, False, False),
-        (surer, True, False),
-        (impossible, True, False),
-        (one_hot, False, True),
+    for prob, is_worse, is_skilled, is_off in (
+        (rates, False, False, False),
+        (surer, True, False, True),
+        (impossible, True, False, True),
+        (one_hot, False, True, True),
     ):
         figures = window_figures(rows, forecasts_of(rows, prob))
-        assert (figures["is_worse"], figures["is_skilled"]) == (is_worse, is_skilled)
+        assert (figures["is_worse"], figures["is_skilled"], figures["is_off"]) == (is_worse, is_skilled, is_off)
     few = data.take(np.arange(30))
     figures = window_figures(few, forecasts_of(few, np.full((30, 3), 1.0 / 3.0)))
-    assert (figures["is_worse"], figures["is_skilled"]) == (None, None)
+    assert (figures["is_worse"], figures["is_skilled"], figures["is_off"]) == (None, None, None)
     assert figures["skill"]["calibrated"]["log_loss"]["low"] is None
 
 
@@ -233,6 +233,7 @@ def test_windows_that_are_too_short_are_not_judged(data: Dataset) -> None:
     config = replace(CONFIG, walk_forward=20)
     figures = walk_forward_figures(config, walk_forward(config, data))
     assert (figures["n_windows"], figures["n_judged"], figures["by_chance"]) == (20, 0, 0.0)
+    assert (figures["n_off"], figures["off_by_chance"]) == (0, 0.0)
     assert harm_text(figures) == "None of 20 windows holds labels enough to tell skill or harm from noise."
     assert figures["all"]["is_worse"] is not None
 

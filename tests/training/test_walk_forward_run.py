@@ -102,11 +102,13 @@ def test_windows_without_interval_and_of_infinite_loss_are_drawn_and_told(run: R
         one["calibrated_minus_raw"]["log_loss"] |= {"low": None, "high": None}
     first["skill"]["calibrated"]["log_loss"]["value"] = first["log_loss"]["calibrated"] = None
     first["calibrated_minus_raw"]["log_loss"]["value"], first["is_worse"] = None, True
+    first["is_off"] = True
     draw_walk_forward(tmp_path / "windows.png", found)
     section = walk_forward_section(found)
     skill, change, money = (block for block in section.blocks if block.kind == "table")
     assert skill.rows[0].cells[3:] == ["infinite", "", ""]
     assert (change.rows[0].cells[1].text, change.rows[0].cells[1].mark) == ("infinite", "outside")  # type: ignore[union-attr]
+    assert change.rows[0].cells[4].mark == "outside"  # type: ignore[union-attr]
     assert [row.cells[0] for row in money.rows] == [str(k + 1) for k in range(len(found["windows"]))]
     value = first["money"]["paths"]["calibrated"]["growth"]["value"]
     assert str(money.rows[0].cells[2]).lstrip("+\N{MINUS SIGN}") == f"{abs(value):.4f}"
@@ -140,6 +142,7 @@ def test_the_command_shows_windows_in_eighty_columns() -> None:
     assert [line.split()[0] for line in lines[second : second + 5]] == ["window", "1", "2", "3", "all"]
     assert max(map(len, [*table, *lines[second : second + 5]])) <= 80
     assert "Calibrated is worse than raw beyond noise in " in result.stdout
+    assert "Its ECE is beyond noise in " in result.stdout
     assert "Deployed: the last refit, to " in result.stdout
     assert "| INFO | calibrant.training.walk_forward | Window 3 of 3, " in result.stderr
     shown = call("runs", "show", "last")

@@ -29,8 +29,8 @@ from calibrant.training import (
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
 _BARS = (
-    "Bars: Parquet or CSV with time, open, high, low, close; volume and symbol if there.  [default: daily bars of five "
-    "stocks, from the package bokeh-sampledata]"
+    "Bars: Parquet, CSV or DuckDB with time, open, high, low, close; volume and symbol if there.  [default: daily bars "
+    "of five stocks, from the package bokeh-sampledata]"
 )
 _WHEN = (
     "always; if_better: where it lowers the log loss of validation blocks that it was not fitted to; auto: that for a "
@@ -190,9 +190,10 @@ def _drift_lines(metrics: dict[str, Any]) -> list[str]:
     if before["value"] > before["noise_band"] or now["value"] <= now["noise_band"]:
         return []
     held = f"ECE {figure(before['value'])}, by chance up to {figure(before['noise_band'])}"
+    refit = "Refit more often" if "walk_forward" in metrics else "--walk-forward shows what refits give"
     said = (
         f"Calibration held on earlier rows that it was not fitted to ({held}), and not on the test part: this is the "
-        "chance of 5 in 100, or times have changed. Refit the calibrator as labels come."
+        f"chance of 5 in 100, or times have changed. {refit}; in production, calibrant refresh does it as labels come."
     )
     return [said]
 

@@ -113,7 +113,7 @@ class Bars:
 
 
 def read_bars(path: str | os.PathLike[str], *, symbol: str | None = None) -> Bars:
-    """Read bars from a Parquet, CSV or JSON-lines file.
+    """Read bars from a file of any format that tables have, a folder or pattern of such, or DuckDB.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from calibrant.errors import CalibrantWarning, InvalidInputError
 from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import error_over_units, row_log_loss
-from calibrant.numerics import FloatArray, clip_as_given
+from calibrant.numerics import FloatArray, own_clip
 from calibrant.prior import PriorShift
 from calibrant.probability import CalibrationConfig, ProbabilityCalibrator
 from calibrant.rows import Rows
@@ -148,13 +148,14 @@ def _change(before: FloatArray, after: FloatArray, rows: Rows) -> tuple[float, f
 def temperature_of_one(rows: Rows) -> TemperatureCalibrator:
     """Return the calibrator that leaves probabilities as they are, but for those too small to have a logarithm.
 
-    It says that it was fitted to no row.
+    Later rows may be surer than all of these. Votes and certainties are what half a vote makes of them (`own_clip`). It
+    says that it was fitted to no row.
     """
     made = TemperatureCalibrator()
     if rows.n_classes == 2:
-        made.map_ = BetaMap(1.0, 1.0, 0.0, clip_as_given(rows.scores[:, 1], rows.total_weight))
+        made.map_ = BetaMap(1.0, 1.0, 0.0, own_clip(rows.scores[:, 1], rows.total_weight))
     else:
-        clip = clip_as_given(rows.scores, rows.total_weight)
+        clip = own_clip(rows.scores, rows.total_weight)
         made.map_ = SoftmaxMap(np.array(1.0), np.zeros(rows.n_classes), clip)
     made.classes_, made.n_rows_, made.score_names_ = rows.classes, 0, None
     return made

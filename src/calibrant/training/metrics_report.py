@@ -149,7 +149,8 @@ class _Measured:
 
     def difference(self, other: _Measured, loss: str) -> dict[str, float]:
         """Return how much larger a mean loss is than that of another, with its standard error and interval."""
-        each = self.losses[loss] - other.losses[loss]
+        with np.errstate(invalid="ignore"):  # of two infinite losses: not a number, and told so
+            each = self.losses[loss] - other.losses[loss]
         low, high = self._ends(each)
         error = self._error(each).error.error if math.isfinite(low) else math.nan
         value = self.values[loss] - other.values[loss]
@@ -220,9 +221,13 @@ def gates(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_no_worse(gap: Mapping[str, Any]) -> bool:
-    """Say whether a mean loss is above that of another forecast by a standard error of their difference at most."""
-    # where a log loss is infinite, the standard error is not a number, or none in what was written
-    error = gap["standard_error"]
+    """Say whether a mean loss is above that of another forecast by a standard error of their difference at most.
+
+    Where one of the losses is infinite there is no standard error: the forecast is no worse where only the other's is.
+    """
+    if gap["value"] == -math.inf:
+        return True
+    error = gap["standard_error"]  # not a number where a loss is infinite, and none in what was written
     return error is not None and bool(gap["value"] <= error + ROUNDING)
 
 

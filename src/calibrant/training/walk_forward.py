@@ -117,7 +117,8 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward) -> dict[str, A
 
     Of `windows` and of `all`: log loss, Brier score and ECE of each forecast; skill over class frequencies and what
     calibration changes, with intervals; `is_skilled` and `is_worse`: whether they exclude 0 on the side of skill, and
-    on that of harm, which one window in 40 does by chance; None where a window has too few labels for an interval.
+    on that of harm, which one window in 40 does by chance; `is_off`: whether the calibrated ECE is beyond its noise
+    band, which one window in 20 is by chance. None where a window has too few labels for an interval.
     """
     windows = []
     for number, (parts, trained) in enumerate(found.windows, 1):
@@ -143,7 +144,9 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward) -> dict[str, A
             "n_judged": len(judged),
             "n_worse": sum(one["is_worse"] for one in judged),
             "n_skilled": sum(one["is_skilled"] for one in judged),
+            "n_off": sum(one["is_off"] is True for one in windows),
             "by_chance": 0.5 * (1.0 - LEVEL) * len(judged),
+            "off_by_chance": (1.0 - LEVEL) * sum(one["is_off"] is not None for one in windows),
             "windows": windows,
             "all": window_figures(found.test, found.test_forecasts, rng=config.seed),
             "deployed": {
@@ -173,6 +176,7 @@ def window_figures(data: Dataset, forecasts: Forecasts, *, rng: int = 0) -> dict
         for name in (BEFORE, AFTER)
     }
     changes = {score: difference(score, AFTER, BEFORE) for score in ("log_loss", "brier", "ece")}
+    error = measured[AFTER]["ece"]
     return {
         **{part: of[part] for part in ("n_rows", "n_independent", "from", "to")},
         **{score: {name: measured[name][score]["value"] for name in measured} for score in ("log_loss", "brier")},
@@ -181,18 +185,20 @@ def window_figures(data: Dataset, forecasts: Forecasts, *, rng: int = 0) -> dict
         "calibrated_minus_raw": changes,
         "is_skilled": _is_above_zero(skill[AFTER]["log_loss"]),
         "is_worse": _is_above_zero(changes["log_loss"]),
+        "is_off": bool(error["value"] > error["noise_band"]) if is_known else None,
     }
 
 
 def harm_text(found: dict[str, Any]) -> str:
-    """Return in how many windows calibration did harm, and the model had skill, beyond noise."""
+    """Return in how many windows calibration did harm, the model had skill, and it was not calibrated, beyond noise."""
     n, judged = found["n_windows"], found["n_judged"]
     if judged == 0:
         return f"None of {count(n, 'window')} holds labels enough to tell skill or harm from noise."
     of = count(n, "window") if judged == n else f"the {judged} of {n} windows that are long enough to tell"
     return (
         f"Calibrated is worse than raw beyond noise in {found['n_worse']} of {of}, and has skill beyond noise in "
-        f"{found['n_skilled']}; chance alone would give {found['by_chance']:.2g} of each."
+        f"{found['n_skilled']}; chance alone would give {found['by_chance']:.2g} of each. Its ECE is beyond noise in "
+        f"{found['n_off']}; of right probabilities it would be in {found['off_by_chance']:.2g}."
     )
 
 

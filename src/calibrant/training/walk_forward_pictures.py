@@ -68,7 +68,7 @@ def walk_forward_section(found: dict[str, Any]) -> pages.Section:
             ("Log loss", _change_cell),
             (f"{level} interval", lambda one: pages.ends(_change(one))),
             ("ECE raw", lambda one: pages.figure(one["ece"][BEFORE], 3)),
-            ("ECE", lambda one: pages.figure(one["ece"][AFTER], 3)),
+            ("ECE", lambda one: pages.off_cell(pages.figure(one["ece"][AFTER], 3), bool(one["is_off"]))),
             (f"Change, {level}", lambda one: pages.ends(one["calibrated_minus_raw"]["ece"], 3)),
         ],
         wide=(2, 5),
@@ -84,7 +84,8 @@ def walk_forward_section(found: dict[str, Any]) -> pages.Section:
         f"{last['from'][:10]} to {last['to'][:10]}: no figure here is measured on it."
     )
     of_change = (
-        "The calibrated log loss less the raw one, bold where its interval lies above 0; and calibration errors."
+        "The calibrated log loss less the raw one, bold where its interval lies above 0; and calibration errors, bold "
+        "where that of the calibrated model is beyond its noise band."
     )
     blocks: list[pages.Block] = [
         pages.Text(lead),
