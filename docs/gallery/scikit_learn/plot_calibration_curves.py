@@ -55,7 +55,7 @@ def draw(title, base):
         "with isotonic": CalibratedClassifierCV(base, method="isotonic", cv=2),
         "with sigmoid": CalibratedClassifierCV(base, method="sigmoid", cv=2),
     }
-    fig, axes = plt.subplot_mosaic("AAAA;AAAA;BCDE", figsize=(8.5, 7.4), layout="constrained")
+    axes = plt.figure(figsize=(8.5, 7.4), layout="constrained").subplot_mosaic("AAAA;AAAA;BCDE")
     p = {}
     for i, (name, model) in enumerate(models.items()):
         model.fit(X_train, y_train)
@@ -85,9 +85,9 @@ plt.show()
 # The scaled margins show the opposite: a standing S, and a histogram with a hump in the middle. For this shape both
 # methods do well.
 #
-# The log loss says the same in one number. calibrant's does not cut probabilities off, so that a probability of
-# exactly 0 for what then happens costs infinitely much. That is why plain isotonic regression, as in scikit-learn, may
-# have an infinite log loss here; ``cb.IsotonicCalibrator(bounded=True)`` never has.
+# The log loss says the same in one number. calibrant's does not cut probabilities off, so that a probability of exactly
+# 0 for what then happens costs infinitely much. That is why plain isotonic regression, as in scikit-learn, may have an
+# infinite log loss here; ``cb.IsotonicCalibrator(bounded=True)`` never has.
 
 for p in (bayes, margins):
     for name, each in p.items():

@@ -56,9 +56,9 @@ axes["A"].set_title("Calibration curves of four classifiers")
 plt.show()
 
 # %%
-# Logistic regression lies nearest to the diagonal. The forest avoids the ends, since a mean of votes is 0 only where all
-# trees agree. Naive Bayes pushes rows to the ends, as it counts copies of a feature as new evidence. The margins of the
-# support vector machine are about distance and not about how often, so nothing holds its curve to the diagonal.
+# Logistic regression lies nearest to the diagonal. The forest avoids the ends, since a mean of votes is 0 only where
+# all trees agree. Naive Bayes pushes rows to the ends, as it counts copies of a feature as new evidence. The margins of
+# the support vector machine are about distance and not about how often, so nothing holds its curve to the diagonal.
 #
 # One number for each, with an interval
 # -------------------------------------
