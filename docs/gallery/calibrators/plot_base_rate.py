@@ -57,9 +57,7 @@ assert cb.evaluate(screened, q).verdict.startswith("No miscalibration found")
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
 for name, each in (("as calibrated in the clinic", p), ("after the shift", q)):
     curve = cb.reliability_curve(screened, each, n_bins=10)
-    left.errorbar(
-        curve.x, curve.y, yerr=[curve.y - curve.low, curve.high - curve.y], marker="o", capsize=3, label=name
-    )  # fmt: skip
+    left.errorbar(curve.x, curve.y, yerr=[curve.y - curve.low, curve.high - curve.y], marker="o", capsize=3, label=name)
 left.plot([0, 0.8], [0, 0.8], color="0.6", linestyle="--", linewidth=1)
 left.set(xlabel="predicted", ylabel="happened", title="People who were screened")
 left.legend()

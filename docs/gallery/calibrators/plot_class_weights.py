@@ -38,9 +38,8 @@ models = {
 }
 p = {name: model.predict_proba(X_new)[:, 1] for name, model in models.items()}
 for name, each in p.items():
-    print(
-        f"{name:13} says {each.mean():.3f} on average, {y_new.mean():.3f} happened; AUC {cb.metrics.roc_auc(y_new, each):.4f}"
-    )
+    auc = cb.metrics.roc_auc(y_new, each)
+    print(f"{name:13} says {each.mean():.3f} on average, {y_new.mean():.3f} happened; AUC {auc:.4f}")
 
 # %%
 # Bayes' rule turns them back
@@ -62,9 +61,15 @@ for ax, title, shown in (
     for name, each in shown.items():
         curve = cb.reliability_curve(y_new, each, n_bins=12)
         ax.errorbar(
-            curve.x, curve.y, yerr=[curve.y - curve.low, curve.high - curve.y],
-            color=colours[name], marker="o", markersize=4, capsize=2, label=name,
-        )  # fmt: skip
+            curve.x,
+            curve.y,
+            yerr=[curve.y - curve.low, curve.high - curve.y],
+            color=colours[name],
+            marker="o",
+            markersize=4,
+            capsize=2,
+            label=name,
+        )
     ax.plot([1e-3, 1], [1e-3, 1], color="0.6", linestyle="--", linewidth=1)
     ax.set(
         xscale="log", yscale="log", xlim=(1e-3, 1), ylim=(1e-3, 1), title=title, xlabel="predicted", ylabel="happened"
@@ -76,9 +81,8 @@ plt.show()
 # On logarithmic axes a wrong base rate is a shift to the side. After Bayes' rule the three lie on each other.
 
 for name, each in mended.items():
-    print(
-        f"{name:13} now says {each.mean():.4f} on average; log loss {cb.metrics.log_loss(y_new, p[name]):.4f} before, {cb.metrics.log_loss(y_new, each):.4f} after"
-    )
+    before, after = (cb.metrics.log_loss(y_new, q) for q in (p[name], each))
+    print(f"{name:13} now says {each.mean():.4f} on average; log loss {before:.4f} before, {after:.4f} after")
 
 plain = cb.metrics.log_loss(y_new, p["plain"])
 for name, each in mended.items():
@@ -96,7 +100,6 @@ sigmoid = cb.SigmoidCalibrator().fit(undo.predict_proba(p["balanced"])[:5_000], 
 chain = cb.Chain([undo, sigmoid])
 cb.save(chain, "weights-undone.json")
 again = cb.load("weights-undone.json").predict_proba(p["balanced"])
-print(
-    f"{np.abs(again - mended['balanced'])[5_000:].mean():.4f} is what the calibrator moves on average: little is left to do"
-)
-assert np.abs(again - mended["balanced"]).mean() < 0.01
+moved = np.abs(again - mended["balanced"])[5_000:].mean()
+print(f"the calibrator moves {moved:.4f} on average: little is left to do")
+assert moved < 0.01

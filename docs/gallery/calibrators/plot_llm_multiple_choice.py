@@ -38,12 +38,8 @@ def draw_questions(n, rng):
 rng = np.random.default_rng(1)
 log_p_fit, right_fit = draw_questions(800, rng)
 log_p, right = draw_questions(3_000, rng)
-print(
-    "the first question:",
-    dict(zip(letters.tolist(), np.exp(log_p[0]).round(3).tolist(), strict=True)),
-    "right:",
-    right[0],
-)
+shown = ", ".join(f"{letter} {share:.3f}" for letter, share in zip(letters, np.exp(log_p[0]), strict=True))
+print(f"the first question: {shown}; right is {right[0]}")
 
 # %%
 # The four numbers of a row don't sum to one, and they need not: ``input="logit"`` says that they are logarithms up to a
@@ -62,7 +58,8 @@ figures = {}
 for name, p in answers.items():
     accuracy = (letters[p.argmax(axis=1)] == right).mean()
     figures[name] = accuracy, p.max(axis=1).mean(), cb.metrics.log_loss(right, p), (p.argmax(axis=1) == 0).mean()
-    print("{:15} right {:.3f}   confidence {:.3f}   log loss {:.3f}   answers A {:.3f}".format(name, *figures[name]))
+    words = "right {:.3f}   confidence {:.3f}   log loss {:.3f}   answers A {:.3f}".format(*figures[name])
+    print(f"{name:15} {words}")
 
 # %%
 # The temperature makes the confidence honest and changes no answer. Vector scaling also takes the bias for A out, and
@@ -83,8 +80,14 @@ for name, p in answers.items():
     hit = letters[p.argmax(axis=1)] == right
     curve = cb.reliability_curve(hit, p.max(axis=1), n_bins=10)
     left.errorbar(
-        curve.x, curve.y, yerr=[curve.y - curve.low, curve.high - curve.y], marker="o", markersize=4, capsize=2, label=name
-    )  # fmt: skip
+        curve.x,
+        curve.y,
+        yerr=[curve.y - curve.low, curve.high - curve.y],
+        marker="o",
+        markersize=4,
+        capsize=2,
+        label=name,
+    )
 left.plot([0.2, 1], [0.2, 1], color="0.6", linestyle="--", linewidth=1)
 left.set(xlabel="confidence in the answer", ylabel="share of answers that are right", title="Reliability of the answer")
 left.legend()
@@ -108,8 +111,7 @@ for name, p in answers.items():
     found = cb.decisions.evaluate(right, p, problem)
     asked = np.mean(cb.decisions.Policy(problem).decide(p) == "abstain")
     cost[name] = found["realised"].value
-    print(
-        f"{name:15} promised {found['promised'].value:.3f}, cost {cost[name]:.3f} a question, a person asked for {asked:.1%}"
-    )
+    promised = found["promised"].value
+    print(f"{name:15} promised {promised:.3f}, cost {cost[name]:.3f} a question; a person was asked for {asked:.1%}")
 
 assert max(cost["vector scaling"], cost["temperature"]) < cost["as it is"]

@@ -49,7 +49,7 @@ table = display.calibrator.calibrated_model_
 for field in ("n", "positives", "score_mean", "rate"):
     print(f"{field:10}", " ".join(f"{value:6.3g}" for value in table[field]))
 
-assert all(later < earlier for earlier, later in zip(sizes, sizes[1:], strict=False))
+assert (np.diff(sizes) < 0).all()
 assert (np.diff(table["rate"]) >= 0).all()
 
 # %%
@@ -87,9 +87,9 @@ plt.show()
 # %%
 # The truth is a sigmoid here, so Platt's method has the right shape and can't be beaten. Of the methods that assume no
 # shape, mimic's straight lines do better than the steps of isotonic regression, and a smooth spline does better still.
-# All of them are far better than leaving the scores alone.
+# All of them are better than leaving the scores alone.
 
 mean = {name: np.mean(values) for name, values in cost.items()}
 assert mean["sigmoid (Platt)"] == min(mean.values())
 assert mean["spline"] < mean["mimic, 5 positives"] < mean["isotonic"]
-assert max(mean.values()) < 0.5 * as_it_is
+assert max(mean.values()) < as_it_is

@@ -49,16 +49,8 @@ for ax, title, each in ((left, "As it is", p), (right, "Top label calibrated", q
     curve = cb.reliability_curve(is_right, each.max(axis=1), n_bins=8, label=title)
     ax.errorbar(
         curve.x, curve.y, yerr=[curve.y - curve.low, curve.high - curve.y], marker="o", capsize=3, linewidth=1.5
-    )  # fmt: skip
-    ax.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
-    error = cb.metrics.top_label_ece(y_test, each)
-    ax.set(
-        title=f"{title}: top-label ECE {error:.3f}",
-        xlabel="confidence",
-        ylabel="share right",
-        xlim=(0.2, 1.02),
-        ylim=(0.2, 1.02),
     )
+    ax.plot([0, 1], [0, 1], color="0.6", linestyle="--", linewidth=1)
     ax.hist(
         each.max(axis=1),
         bins=24,
@@ -68,6 +60,9 @@ for ax, title, each in ((left, "As it is", p), (right, "Top label calibrated", q
         color="0.85",
         zorder=0,
     )
+    error = cb.metrics.top_label_ece(y_test, each)
+    ax.set(title=f"{title}: top-label ECE {error:.3f}", xlabel="confidence", ylabel="share right")
+    ax.set(xlim=(0.2, 1.02), ylim=(0.2, 1.02))
 plt.show()
 
 # %%
@@ -80,8 +75,10 @@ every = cb.DirichletCalibrator().fit(p_fit, y_fit).predict_proba(p)
 figures = {}
 for name, each in (("as it is", p), ("top label", q), ("Dirichlet", every)):
     figures[name] = [
-        cb.metrics.top_label_ece(y_test, each), cb.metrics.classwise_ece(y_test, each), cb.metrics.log_loss(y_test, each)
-    ]  # fmt: skip
+        cb.metrics.top_label_ece(y_test, each),
+        cb.metrics.classwise_ece(y_test, each),
+        cb.metrics.log_loss(y_test, each),
+    ]
     print("{:18} top-label ECE {:.3f}   class-wise ECE {:.4f}   log loss {:.3f}".format(name, *figures[name]))
 
 assert figures["top label"][0] < 0.5 * figures["as it is"][0]

@@ -83,11 +83,8 @@ for name, values in cost.items():
 
 fig, (left, right_ax) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
 for i, (name, values) in enumerate(cost.items()):
-    is_auto = name == "auto"
-    left.plot(
-        sizes, values, marker="o", markersize=5, color="black" if is_auto else f"C{i}", linewidth=2.6 if is_auto else 1.5,
-        label=name,
-    )  # fmt: skip
+    colour, width = ("black", 2.6) if name == "auto" else (f"C{i}", 1.5)
+    left.plot(sizes, values, marker="o", markersize=5, color=colour, linewidth=width, label=name)
 left.axhline(nothing, color="0.5", linestyle="--", label="as it is")
 left.set(xscale="log", yscale="log", xlabel="labelled rows", ylabel="log loss above that of the truth")
 left.set_xticks(sizes, [f"{n:,}" for n in sizes])

@@ -63,9 +63,18 @@ def draw_arrows(ax, start, end, colours, title):
     ax.plot(*place(corners), color="0.4", linewidth=1)
     (x, y_), (to_x, to_y) = place(start), place(end)
     ax.quiver(
-        x, y_, to_x - x, to_y - y_, color=colours, angles="xy", scale_units="xy", scale=1,
-        width=0.0035, headwidth=4, alpha=0.8,
-    )  # fmt: skip
+        x,
+        y_,
+        to_x - x,
+        to_y - y_,
+        color=colours,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.0035,
+        headwidth=4,
+        alpha=0.8,
+    )
     for name, (at_x, at_y), (dx, dy) in zip(
         "012", np.column_stack(place(np.eye(3))), ((0, -0.06), (0, -0.06), (0, 0.02)), strict=True
     ):
