@@ -39,7 +39,7 @@ for name, each in p.items():
 # %%
 # The curves
 # ----------
-# A threshold of 0.2 says that one found tumour is worth four needless biopsies. The bands are 95% intervals.
+# A threshold of one in five says that one found tumour is worth four needless biopsies. The bands are 95% intervals.
 
 thresholds = np.linspace(0.02, 0.7, 35)
 fig, ax = plt.subplots(figsize=(8.5, 5), layout="constrained")

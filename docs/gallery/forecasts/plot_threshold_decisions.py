@@ -20,13 +20,13 @@ import calibrant as cb
 from calibrant import forecasts
 
 rng = np.random.default_rng(0)
-mean = rng.normal(size=5_000)
+mean = rng.normal(size=4_000)
 spread = np.where(mean > 0, 1.5, 0.4)
 y = mean + spread * rng.normal(size=mean.size)
 forecast = forecasts.GaussianForecast(mean, np.full(mean.size, np.sqrt(np.mean(spread**2))))
-average = forecasts.AverageRecalibrator().fit(forecast[:1_500], y[:1_500])  # as many do: over all rows
+average = forecasts.AverageRecalibrator().fit(forecast[:1_000], y[:1_000])  # as many do: over all rows
 base = average.transform(forecast)
-fit, test = slice(1_500, 3_500), slice(3_500, None)
+fit, test = slice(1_000, 2_500), slice(2_500, None)
 
 held = forecasts.coverage(base[test], y[test], level=0.9)
 print(f"90% intervals hold {held:.1%} of all outcomes")
@@ -36,12 +36,12 @@ assert abs(held - 0.9) < 0.02
 # Thresholds, before and after
 # ----------------------------
 # ``ThresholdRecalibrator`` splits rows by rules and recalibrates both sides, round by round, until no rule's sides are
-# off. The family of rules has sixteen thresholds and as many levels, and each has losses in both directions.
+# off. The family of rules has twelve thresholds and as many levels, and each has losses in both directions.
 
 recalibrator = forecasts.ThresholdRecalibrator().fit(base[fit], y[fit])
 mended = recalibrator.transform(base[test])
 
-y0, alpha = np.quantile(y[fit], np.linspace(0.05, 0.95, 16)), np.linspace(0.05, 0.95, 16)
+y0, alpha = np.quantile(y[fit], np.linspace(0.05, 0.95, 12)), np.linspace(0.05, 0.95, 12)
 gaps = {
     name: forecasts.reliability_gaps(each, y[test], y0=y0, alpha=alpha)
     for name, each in (("calibrated on average", base[test]), ("threshold recalibrated", mended))

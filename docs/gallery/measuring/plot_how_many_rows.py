@@ -104,7 +104,7 @@ plt.show()
 
 # %%
 # A rule of thumb: a mean gap is known to about four standard deviations of a coin over the root of the rows, which is 2
-# / sqrt(n) at most. For 0.02 that is ten thousand rows.
+# / sqrt(n) at most. For a gap of two points that is ten thousand rows.
 
 assert np.all(wide[:, 1] < 2 / np.sqrt(wide[:, 0]))
 assert np.all((wide[-2:, 2] > 0) & (wide[-2:, 2] < truth["too sure", "ece_debiased"]) & (wide[-2:, 4] > 0.04))

@@ -9,7 +9,7 @@ are hardly independent, and folds that are dealt at random let the future into t
 # %%
 # A random walk that nobody can predict
 # -------------------------------------
-# The right probability of a rise is one half, every day. The model says something between 0.4 and 0.6, which drifts
+# The right probability of a rise is one half, every day. The model says something within ten points of it, which drifts
 # slowly and means nothing.
 
 import matplotlib.pyplot as plt

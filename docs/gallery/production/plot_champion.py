@@ -92,7 +92,8 @@ cb.DecompositionDisplay.from_predictions(y, models)
 plt.show()
 
 # %%
-# The boosted model is far to the right: it loses by its calibration. It deserves to be calibrated before it is judged:
+# The boosted model is up and to the right of the champion: it tells cases apart better and is calibrated worse. So it
+# deserves to be calibrated before it is judged:
 
 p = models["boosted"]
 folds = np.arange(y.size) % 5

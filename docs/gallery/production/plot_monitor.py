@@ -68,7 +68,7 @@ assert sum(w.low > 0 or w.high < 0 for w in streams["nothing wrong"].windows) > 
 # %%
 # False alarms, counted
 # ---------------------
-# Five hundred calibrated streams of sixty days with a daily test, and a dozen of twenty days with the monitor, whose
+# Five hundred calibrated streams of sixty days with a daily test, and eight of fifteen days with the monitor, whose
 # promise is a theorem: at most one stream in a hundred, ever.
 
 rng = np.random.default_rng(5)
@@ -77,9 +77,9 @@ z = ((rng.random(p.shape) < p) - p).sum(axis=2) / np.sqrt((p * (1 - p)).sum(axis
 accused = np.maximum.accumulate(np.abs(z) > 1.96, axis=1).mean(axis=0)
 
 alarms = 0
-for _ in range(12):
+for _ in range(8):
     monitor = cb.monitor.CalibrationMonitor(alpha=0.01)
-    for _day in range(20):
+    for _day in range(15):
         monitor.update(*draw_day(rng))
     alarms += monitor.is_alarm
 
@@ -89,7 +89,7 @@ ax.plot([1, n_days], [0.01, 0.01], label="the monitor: at most this, ever")
 ax.set(xlabel="days looked at", ylabel="share of calibrated streams accused", ylim=(-0.03, 1.0), title="False alarms")
 ax.legend()
 plt.show()
-print(f"daily tests: {accused[-1]:.0%} of the streams by day {n_days}; monitor: {alarms} of 12")
+print(f"daily tests: {accused[-1]:.0%} of the streams by day {n_days}; monitor: {alarms} of 8")
 assert accused[-1] > 0.9
 assert alarms == 0
 

@@ -21,7 +21,7 @@ import calibrant as cb
 rng = np.random.default_rng(3)
 n = 3_000
 when = np.arange(n)
-slope = 0.7 + 0.3 * np.cos(np.pi * when / n)
+slope = 0.4 + 0.3 * (1.0 + np.cos(np.pi * when / n))
 shift = 0.9 * np.sin(2.5 * np.pi * when / n)
 score = expit(rng.normal(0.0, 1.5, n))
 truth = expit(slope * logit(score) + shift)

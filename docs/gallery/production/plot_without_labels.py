@@ -62,6 +62,7 @@ for ax, name in zip(axes, names, strict=True):
     ax.axvspan(6.5, 9.5, color="tab:red", alpha=0.07)
     ax.set(title=name, xlabel="month")
 axes[0].plot(months, raw, color="tab:orange", linestyle="--", label="from scores that are not calibrated")
+axes[0].set_ylim(bottom=0.5)
 axes[0].legend(fontsize="small", loc="lower left")
 plt.show()
 

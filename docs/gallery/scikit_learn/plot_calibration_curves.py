@@ -75,8 +75,9 @@ bayes = draw("naive Bayes", GaussianNB())
 plt.show()
 
 # %%
-# Naive Bayes has a curve like a lying S: what it calls 0.05 happens more often, and what it calls 0.95 less often. Its
-# histogram has nearly all rows at the two ends. Isotonic regression straightens the curve, the sigmoid can't fully.
+# Naive Bayes has a curve like a lying S: what it calls nearly impossible happens more often, and what it calls nearly
+# certain less often. Its histogram has nearly all rows at the two ends. Isotonic regression straightens the curve, the
+# sigmoid can't fully.
 
 margins = draw("support vector machine", ScaledSVC(random_state=0))
 plt.show()
