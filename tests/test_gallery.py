@@ -65,6 +65,7 @@ def test_an_example_runs_and_draws_whole_pictures(path: Path, tmp_path: Path, mo
         mpl.use("Agg")
         warnings.simplefilter("error")
         runpy.run_path(str(path))
+        assert not list(tmp_path.iterdir()), "the site is built in the folder of the example: write to a temporary one"
         figures = [plt.figure(number) for number in plt.get_fignums()]
         assert figures
         for figure in figures:

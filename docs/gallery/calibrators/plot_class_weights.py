@@ -12,6 +12,9 @@ probabilities are lost. The loss is known exactly, so that no labelled rows are 
 # One row in thirty is positive. The same logistic regression is fitted as it is, with balanced weights, and to all
 # positives with one in ten of the negatives.
 
+import tempfile
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
@@ -98,8 +101,10 @@ for name, each in mended.items():
 undo = prior.PriorShift.from_class_weight("balanced", y=y)
 sigmoid = cb.SigmoidCalibrator().fit(undo.predict_proba(p["balanced"])[:5_000], y_new[:5_000])
 chain = cb.Chain([undo, sigmoid])
-cb.save(chain, "weights-undone.json")
-again = cb.load("weights-undone.json").predict_proba(p["balanced"])
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "weights-undone.json"
+    cb.save(chain, file)
+    again = cb.load(file).predict_proba(p["balanced"])
 moved = np.abs(again - mended["balanced"])[5_000:].mean()
 print(f"the calibrator moves {moved:.4f} on average: little is left to do")
 assert moved < 0.01

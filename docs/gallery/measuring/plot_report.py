@@ -10,6 +10,7 @@ pictures by themselves.
 # %%
 # The model sees two measurements of a cell only, and few rows, so that something is left to do.
 
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -33,8 +34,10 @@ report = cb.Report(
     problem={"wait": {0: 0.0, 1: 40.0}, "biopsy": {0: 10.0, 1: 5.0}},
     title="Malignant tumours from two measurements",
 )
-report.write_html("report.html")
-page = Path("report.html").read_text(encoding="utf-8")
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "report.html"
+    report.write_html(file)
+    page = file.read_text(encoding="utf-8")
 print(f"{len(page) // 1024} kB in one file")
 
 # %%

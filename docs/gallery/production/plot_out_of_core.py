@@ -12,6 +12,7 @@ counts. ``calibrant.engines`` folds files of any size into it, batch by batch, a
 # Eight Parquet files of fifty thousand rows each stand for something much larger. Scores have four decimals, as those
 # in files often do.
 
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,7 +22,8 @@ from pyarrow import parquet
 
 import calibrant as cb
 
-folder = Path("scores")
+workplace = tempfile.TemporaryDirectory()
+folder = Path(workplace.name) / "scores"
 folder.mkdir()
 rng = np.random.default_rng(0)
 parts = []
@@ -39,8 +41,9 @@ everything = pa.concat_tables(parts)
 calibrator = cb.engines.fit(cb.IsotonicCalibrator(bounded=True), folder, score="p", label="y")
 found = cb.engines.evaluate(folder, score="p", label="y")
 print(found.verdict)
-done = cb.engines.apply(calibrator, folder, "calibrated", score="p")
+done = cb.engines.apply(calibrator, folder, Path(workplace.name) / "calibrated", score="p")
 print(f"{done.n_rows:,} rows written in {done.n_parts} files")
+workplace.cleanup()
 
 in_memory = cb.IsotonicCalibrator(bounded=True).fit(everything["p"], everything["y"])
 grid = np.linspace(0, 1, 1_001)

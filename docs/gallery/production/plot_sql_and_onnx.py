@@ -10,6 +10,7 @@ an inference server as a graph. Both give the probabilities that Python gives.
 # A calibrator of each shape: a sigmoid has two numbers, isotonic regression a table of steps, and a spline a table of
 # curved pieces.
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -98,6 +99,9 @@ plt.show()
 # --------
 # What is saved is text that can be read, and checked before it is used. Nothing in it can run.
 
-cb.save(calibrators["sigmoid"], "calibrator.json")
-print(Path("calibrator.json").read_text(encoding="utf-8"))
-assert (cb.load("calibrator.json").predict_proba(new) == calibrators["sigmoid"].predict_proba(new)).all()
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder) / "calibrator.json"
+    cb.save(calibrators["sigmoid"], file)
+    print(file.read_text(encoding="utf-8"))
+    again = cb.load(file)
+assert (again.predict_proba(new) == calibrators["sigmoid"].predict_proba(new)).all()
