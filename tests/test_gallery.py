@@ -144,3 +144,13 @@ def test_the_four_examples_of_scikit_learn_say_which_import_was_changed() -> Non
     assert len(theirs) == 4
     for path in theirs:
         assert re.search(r"from calibrant import .*  # was: from sklearn\.calibration import", path.read_text("utf-8"))
+
+
+@each_example
+def test_a_block_ends_with_what_a_page_shall_show(path: Path) -> None:
+    for block in re.split(r"^# %%\n", path.read_text("utf-8"), flags=re.MULTILINE):
+        *_, last = ast.parse(block).body or [None]
+        if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Constant):  # its value would be printed
+            assert ast.unparse(last.value).startswith(("print(", "plt.show(", "workplace.cleanup(")), ast.unparse(last)
+        if re.search(r"^fig, .*plt\.subplots\(", block, re.MULTILINE):  # pictures are taken at the end of a block
+            assert "plt.show()" in block, block

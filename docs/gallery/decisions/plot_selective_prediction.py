@@ -29,22 +29,17 @@ for name, each in (("as it is", p), ("calibrated", q)):
     print(f"{name:11} right {(each.argmax(axis=1) == y_test).mean():.3f}, confidence {each.max(axis=1).mean():.3f}")
 
 # %%
-# Risk over coverage
-# ------------------
-# The surest rows come first. The area below a curve is the error rate, averaged over all shares that could be kept.
+# Risk over coverage, and the price of a rule
+# -------------------------------------------
+# On the left the surest rows come first. The area below a curve is the error rate, averaged over all shares that could
+# be kept. The two curves nearly agree, as a temperature hardly changes which rows are surest.
+#
+# On the right is the price. An error costs 50 cents, and a person as much as the axis says. The rule "hand over where
+# an error would cost more than a person on expectation" is right only if confidences are.
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 curves = [
     decisions.risk_coverage_curve(y_test, each, label=name) for name, each in (("as it is", p), ("calibrated", q))
 ]
-cb.RiskCoverageDisplay(curves).plot(left)
-left.set_title("Errors among the rows that are kept")
-
-# %%
-# The two curves nearly agree, as a temperature hardly changes which rows are surest. What differs is the price. An
-# error costs 50 cents, a person 10. The rule "hand over where an error would cost more than a person on expectation" is
-# right only if confidences are.
-
 digits = list(range(10))
 losses = {f"read {d}": {each: 0.0 if each == d else 0.5 for each in digits} for d in digits}
 cost, promised, handed = {}, {}, {}
@@ -55,6 +50,9 @@ for price in (0.05, 0.10, 0.20, 0.30):
         cost[name, price], promised[name, price] = found["realised"].value, found["promised"].value
         handed[name, price] = np.mean(np.asarray(decisions.Policy(problem).decide(each)) == "abstain")
 
+fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+cb.RiskCoverageDisplay(curves).plot(left)
+left.set_title("Errors among the rows that are kept")
 prices = sorted({price for _, price in cost})
 for name, colour in (("as it is", "tab:blue"), ("calibrated", "tab:orange")):
     right.plot(prices, [cost[name, price] for price in prices], color=colour, marker="o", label=f"{name}: paid")
