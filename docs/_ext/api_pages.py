@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ SECTIONS = {
     "Pages": lambda name: name.endswith("Report"),
     "Values": lambda name: name in {"CalibrationMetrics", "Curve", "Score", "ScoreSummary"},
 }
+
+#: A bar that is not in code.
+_BAR = re.compile(r"\|(?=[^`]*(?:`[^`]*`[^`]*)*$)")
 
 
 def write_pages(app: Sphinx, config: Config) -> None:  # noqa: ARG001
@@ -43,6 +47,17 @@ def write_pages(app: Sphinx, config: Config) -> None:  # noqa: ARG001
     _write(folder / "calibrant.rst", "".join(parts))
 
 
+def skip_foreign(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001
+    """Leave out what other packages put into our classes: their texts refer to their own pages."""
+    home = getattr(value, "__module__", None) or getattr(getattr(value, "fget", None), "__module__", None)
+    return True if home is not None and not home.startswith("calibrant") else None
+
+
+def escape_bars(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
+    """Take the bars of |x| for what they are, and not for a substitution of reStructuredText."""
+    lines[:] = [line if line.lstrip().startswith((">>>", "...")) else _BAR.sub(r"\\|", line) for line in lines]
+
+
 def _heading(title: str) -> str:
     return f"{title}\n{'=' * len(title)}\n\n"
 
@@ -60,4 +75,6 @@ def _write(path: Path, text: str) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the pages before Sphinx looks for sources."""
     app.connect("config-inited", write_pages)
+    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-process-docstring", escape_bars, priority=400)  # before numpydoc's
     return {"parallel_read_safe": True, "parallel_write_safe": True}
