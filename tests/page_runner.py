@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import calibrant
+
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -77,7 +79,7 @@ def run_commands(block: Block, page: str) -> None:
             env={
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": str(ROOT / "src"),
+                "PYTHONPATH": str(Path(calibrant.__file__).parents[1]),
                 "COLUMNS": "100",
                 "NO_COLOR": "1",
                 "PYTHONWARNINGS": "error",
