@@ -38,14 +38,14 @@ def run(text: str, page: str = "README.md") -> None:
                 run_session(block, names, page)
             case "console":
                 run_commands(block, page)
-            case "bash":
+            case "bash" | "toml":
                 Path(script_name(block, page)).write_text(block.text, encoding="utf-8")
 
 
 def script_name(block: Block, page: str) -> str:
-    """Return the name of the file that a block of a shell's script is, as its first line says."""
-    named = re.match(r"# (\S+\.sh)\n", block.text)
-    assert named, f"{page}:{block.line}: a bash block begins with the name of its file: # loop.sh"
+    """Return the name of the file that a block of a shell's script or of settings is, as its first line says."""
+    named = re.match(r"# (\S+\.(?:sh|toml))\b", block.text)
+    assert named, f"{page}:{block.line}: a bash or toml block begins with the name of its file: # loop.sh"
     return named[1]
 
 

@@ -7,9 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from public_names import public_modules, public_objects
 from sphinx.application import Sphinx
 from sphinx.config import Config
+
+from public_names import public_modules, public_objects
 
 #: The names of the package itself, by what they are for; what is in none of these is a mistake.
 SECTIONS = {
