@@ -44,7 +44,7 @@ format: $(VENV)/.installed-dev ## Write the format that lint asks for
 bench: $(VENV)/.installed-demo ## Measure the claims of speed and write them to benchmarks/results
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-docs: $(VENV)/.installed-docs ## Build the site into docs/_build/html; a warning is an error
+docs: $(VENV)/.installed-test ## Build the site into docs/_build/html; a warning is an error
 	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs auto docs docs/_build/html $(ARGS)
 	@echo "docs/_build/html/index.html"
 
@@ -57,11 +57,11 @@ dist: $(VENV)/.installed-dist ## Build wheel and sdist, check both, and run the 
 	@$(BIN)/python -m twine check --strict dist/*
 	@$(BIN)/python scripts/check_wheel.py dist
 
-test-oldest: ## Run the tests on the oldest allowed dependencies, in an environment of their own
+test-oldest: $(VENV)/.made-in ## Run the tests on the oldest allowed dependencies, in .venv-oldest
 	@$(BIN)/python scripts/test_oldest.py $(ARGS)
 
 clean: ## Remove .venv, caches and what the demo wrote
-	rm -rf $(VENV) demo-output docs/_build docs/auto_gallery docs/api/generated docs/commands/*.rst fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest demo-output docs/_build docs/auto_gallery docs/api/generated docs/commands/*.rst fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment knows its folder by its absolute path. One that was made half, or elsewhere, or that lost its

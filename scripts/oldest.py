@@ -19,7 +19,8 @@ def pins(pyproject: Path = PYPROJECT) -> list[str]:
     """Return a pin for each package that the library or one of its extras requires."""
     project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
     found: dict[str, str] = {}
-    for requirement in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]:
+    extras = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
+    for requirement in [*project["dependencies"], *extras]:
         name, version, platform = _parsed(requirement)
         pin = f"{name}=={version}" + (f"; {platform}" if platform else "")
         if _numbers(version) > _numbers(found.get(name, "").partition("==")[2].partition(";")[0]):
