@@ -31,7 +31,8 @@ extensions = [
 exclude_patterns = ["_build", "gallery"]
 suppress_warnings = ["config.cache"]
 default_role = "autolink"  # the names in docstrings, where there is something of that name
-nitpicky = False
+smartquotes = False  # "--label" is an option, and no dash
+toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -46,7 +47,7 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-if any((HERE / "gallery").glob("plot_*.py")):
+if any((HERE / "gallery").rglob("plot_*.py")):
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": "gallery",

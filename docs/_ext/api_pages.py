@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from calibrant.calibrators import BinaryCalibrator, Calibrator
+from calibrant.fitted import Fitted
 from public_names import public_modules, public_objects
 
 #: The names of the package itself, by what they are for; what is in none of these is a mistake.
@@ -48,10 +51,20 @@ def write_pages(app: Sphinx, config: Config) -> None:  # noqa: ARG001
     _write(folder / "calibrant.rst", "".join(parts))
 
 
-def skip_foreign(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001
-    """Leave out what other packages put into our classes: their texts refer to their own pages."""
+@cache
+def contract() -> frozenset[str]:
+    """Return the names by which calibrant itself uses what is fitted: those that say nothing of arguments to users."""
+    bases = (Fitted, Calibrator, BinaryCalibrator)
+    named = {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
+    inner = {name for name, value in named.items() if "Parameters\n" not in (value.__doc__ or "")}
+    return frozenset(inner - {"fit_summary"})
+
+
+def skip_internal(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001
+    """Leave out what other packages put into our classes, and what only calibrant itself calls of a fitted thing."""
     home = getattr(value, "__module__", None) or getattr(getattr(value, "fget", None), "__module__", None)
-    return True if home is not None and not home.startswith("calibrant") else None
+    is_foreign = home is not None and not home.startswith("calibrant")
+    return True if is_foreign or name in contract() else None
 
 
 def escape_bars(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]) -> None:  # noqa: ARG001
@@ -76,6 +89,6 @@ def _write(path: Path, text: str) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Write the pages before Sphinx looks for sources."""
     app.connect("config-inited", write_pages)
-    app.connect("autodoc-skip-member", skip_foreign)
+    app.connect("autodoc-skip-member", skip_internal)
     app.connect("autodoc-process-docstring", escape_bars, priority=400)  # before numpydoc's
     return {"parallel_read_safe": True, "parallel_write_safe": True}
