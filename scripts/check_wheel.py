@@ -18,7 +18,7 @@ USED = ["polars"]
 RUN = """
 import calibrant, page_runner
 assert "site-packages" in calibrant.__file__, calibrant.__file__
-page_runner.run(open(page_runner.ROOT / "README.md", encoding="utf-8").read())
+page_runner.run((page_runner.ROOT / "README.md").read_text("utf-8"))
 print(f"README.md runs with calibrant {calibrant.__version__} from the wheel")
 """
 
