@@ -15,10 +15,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast fuzz lint format bench clean
+.PHONY: help demo test test-fast test-oldest fuzz lint format bench docs docs-serve dist clean
 
 help: ## List the tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed-demo ## Train a forest, then evaluate, fit, apply and report on its scores
 	@$(BIN)/python examples/demo.py $(ARGS)
@@ -44,8 +44,24 @@ format: $(VENV)/.installed-dev ## Write the format that lint asks for
 bench: $(VENV)/.installed-demo ## Measure the claims of speed and write them to benchmarks/results
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+docs: $(VENV)/.installed-test ## Build the site into docs/_build/html; a warning is an error
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs auto docs docs/_build/html $(ARGS)
+	@echo "docs/_build/html/index.html"
+
+docs-serve: docs ## Build the site and show it at http://localhost:8000
+	@$(BIN)/python -m http.server --directory docs/_build/html 8000
+
+dist: $(VENV)/.installed-dist ## Build wheel and sdist, check both, and run the README from the wheel
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/python scripts/check_wheel.py dist
+
+test-oldest: $(VENV)/.made-in ## Run the tests on the oldest allowed dependencies, in .venv-oldest
+	@$(BIN)/python scripts/test_oldest.py $(ARGS)
+
 clean: ## Remove .venv, caches and what the demo wrote
-	rm -rf $(VENV) demo-output fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest demo-output docs/_build docs/auto_gallery docs/api/generated docs/commands/*.rst fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment knows its folder by its absolute path. One that was made half, or elsewhere, or that lost its

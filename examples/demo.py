@@ -1,7 +1,7 @@
 """From an ordinary model to probabilities that mean what they say: calibrant's commands on real scores.
 
 Trains a random forest to tell whether a handwritten digit is 5 or more, writes the scores of held-out rows to
-Parquet, and runs calibrant on them: evaluate, fit, apply, report.
+Parquet, runs calibrant on them (evaluate, fit, apply, report), and draws both reliability diagrams.
 
     python examples/demo.py [--out FOLDER]
 """
@@ -16,11 +16,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
+
+import calibrant as cb
 
 SHOWN = {"brier": "Brier score", "log_loss": "log loss", "ece_debiased": "ECE, debiased", "auc": "AUC"}
 
@@ -33,9 +36,16 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         name: str(folder / name)
-        for name in ("calibration.parquet", "test.parquet", "calibrator.json", "applied.parquet", "report.html")
+        for name in (
+            "calibration.parquet",
+            "test.parquet",
+            "calibrator.json",
+            "applied.parquet",
+            "report.html",
+            "before-and-after.png",
+        )
     }
-    calibration, test, calibrator, applied, report = files.values()
+    calibration, test, calibrator, applied, report, picture = files.values()
 
     write_scores(calibration, test)
     calibrant("evaluate", test, "--label", "y", "--score", "p", "--evaluated-on", "test rows")
@@ -44,6 +54,7 @@ def main() -> None:
     calibrant("evaluate", applied, "--label", "y", "--score", "p_calibrated", "--evaluated-on", "test rows")
     calibrant("report", applied, "--label", "y", "--score", "p_calibrated", "-o", report)
 
+    draw(applied, picture)
     print_comparison(measure(test, "p"), measure(applied, "p_calibrated"))
     print("\nWritten:")
     for path in files.values():
@@ -82,6 +93,16 @@ def measure(path: str, score: str) -> dict[str, dict[str, float]]:
     done = subprocess.run(command, check=True, env=environment(), capture_output=True, text=True)
     scores: dict[str, dict[str, float]] = json.loads(done.stdout)["scores"]
     return scores
+
+
+def draw(applied: str, picture: str) -> None:
+    """Draw the reliability diagram of the test rows as the forest scored them, and calibrated."""
+    rows = pq.read_table(applied)
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    for ax, column, title in zip(axes, ("p", "p_calibrated"), ("As the forest says it", "Calibrated"), strict=True):
+        cb.ReliabilityDisplay.from_predictions(rows["y"], rows[column], ax=ax)
+        ax.set_title(title, loc="left")
+    figure.savefig(picture, dpi=80)
 
 
 def command_line(*arguments: str) -> str:

@@ -64,13 +64,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process run all tests on Spark, which then start it once: those whose file or parameter says Spark."""
+    """Let one process run all tests on Spark, which then start it once, and one those of the site, which it builds."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
+            if "tests/docs/test_site.py" in nodeid:
+                return "site"
             return "Spark" if "spark" in nodeid.lower() else nodeid
 
     return Scheduling(config, log)

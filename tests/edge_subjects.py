@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from calibrant.calibrators import BINARY_CALIBRATORS, CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning, InvalidInputError
 from calibrant.results import Score
 from edge_forecasts import subjects as forecast_subjects
+from public_names import names_of
 
 N = 48
 
@@ -136,16 +134,6 @@ INFINITE = {
 }
 METRIC_NAMES = {"score": "y_prob", "label": "y_true", "weight": "sample_weight"}
 FIT_NAMES = {"score": "scores", "label": "y", "weight": "sample_weight"}
-
-
-def names_of(module: ModuleType) -> list[str]:
-    """Return a module's public names: those that it lists, or those that it defines or offers as a folder's face."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    face, *_ = Path(module.__file__ or "").read_text("utf-8").split("# For other folders of calibrant")
-    imports = [node for node in ast.parse(face).body if isinstance(node, ast.ImportFrom)]
-    own = [n for n, v in vars(module).items() if n[0] != "_" and getattr(v, "__module__", "") == module.__name__]
-    return own + [alias.asname for node in imports for alias in node.names if alias.asname]
 
 
 def is_metric(value: object) -> bool:

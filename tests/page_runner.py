@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import calibrant
+
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
@@ -36,14 +38,14 @@ def run(text: str, page: str = "README.md") -> None:
                 run_session(block, names, page)
             case "console":
                 run_commands(block, page)
-            case "bash":
+            case "bash" | "toml":
                 Path(script_name(block, page)).write_text(block.text, encoding="utf-8")
 
 
 def script_name(block: Block, page: str) -> str:
-    """Return the name of the file that a block of a shell's script is, as its first line says."""
-    named = re.match(r"# (\S+\.sh)\n", block.text)
-    assert named, f"{page}:{block.line}: a bash block begins with the name of its file: # loop.sh"
+    """Return the name of the file that a block of a shell's script or of settings is, as its first line says."""
+    named = re.match(r"# (\S+\.(?:sh|toml))\b", block.text)
+    assert named, f"{page}:{block.line}: a bash or toml block begins with the name of its file: # loop.sh"
     return named[1]
 
 
@@ -77,7 +79,7 @@ def run_commands(block: Block, page: str) -> None:
             env={
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": str(ROOT / "src"),
+                "PYTHONPATH": str(Path(calibrant.__file__).parents[1]),
                 "COLUMNS": "100",
                 "NO_COLOR": "1",
                 "PYTHONWARNINGS": "error",

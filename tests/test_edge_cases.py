@@ -16,7 +16,8 @@ import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError, CalibrantWarning
 from edge_inputs import ARGUMENT_CASES, Case, Refused, Same, is_place
-from edge_subjects import SUBJECTS, Subject, base_rows, names_of, numbers
+from edge_subjects import SUBJECTS, Subject, base_rows, numbers
+from public_names import names_of
 
 #: Displays that take a mapping of models.
 TAKE_MODELS = ("ReliabilityDisplay", "DecompositionDisplay")

@@ -205,7 +205,7 @@ class ProbabilityCalibrator(MapFitted):
         return self.predict_proba(probabilities)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write to a `.json` or `.pkl` file, whole or not at all, as `calibrant.save` does."""
+        """Write to a ``.json`` or ``.pkl`` file, whole or not at all, as `calibrant.save` does."""
         save(self, path)
 
     @classmethod

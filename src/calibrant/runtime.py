@@ -22,7 +22,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : path-like
-        A `.json` or `.pkl` file. Loading runs no code from it.
+        A ``.json`` or ``.pkl`` file. Loading runs no code from it.
 
     Returns
     -------

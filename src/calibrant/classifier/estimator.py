@@ -69,7 +69,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         Their calibrators: each can be saved, and applied to scores without the classifier.
     n_features_in_ : int
         Number of features, where the classifier says it.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, where the classifier says them.
 
     Notes
