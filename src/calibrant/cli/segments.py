@@ -82,6 +82,8 @@ def fit_command(
     A feature may be missing. What is too large for memory is read in two passes, and held at a byte for each value of
     a feature.
 
+    --depth and --min-rows are of the segments that are listed, before and after; they don't change the fit.
+
     --cluster, or --time and --label-end, say that rows are not independent, as in calibrant fit.
     """
     from calibrant import persistence
