@@ -89,14 +89,17 @@ def multiclass_sets() -> list[ScoreSet]:
     return [ScoreSet(s.name, _rows_to_one(s.p), s.y, s.group) for s in found]
 
 
-def splits(score_set: ScoreSet, n: int, draws: int) -> Iterator[Split]:
+def splits(score_set: ScoreSet, n: int, draws: int, *, of_its_own: bool = False) -> Iterator[Split]:
     """Draw `n` calibration rows at random, several times; the rest is held out.
+
+    Sets of one size, such as the scores of several models for the same rows, are split alike, so that these can be
+    compared; or each by draws `of_its_own`, so that a mean over sets is one over independent draws.
 
     Of a set with groups, half of the groups is for calibration and the other half is held out.
     """
     size = score_set.y.size
     for draw in range(draws):
-        rng = np.random.default_rng([n, draw])
+        rng = np.random.default_rng([n, draw, *(score_set.name.encode() if of_its_own else ())])
         if score_set.group is None:
             order = rng.permutation(size)
             calibration, held_out = order[:n], order[n:]

@@ -125,10 +125,12 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 #: Metrics that are infinite where something happened that had probability 0.
 INFINITE = {
+    "audit",
     "calibration_e_value",
     "hosmer_lemeshow",
     "kolmogorov_smirnov",
     "kuiper",
+    "multicalibration_error",
     "log_loss",
     "spiegelhalter_z",
 }

@@ -63,7 +63,10 @@ MESSAGES: dict[str, tuple[Any, str]] = {
     ),
     "dates": (
         lambda: cb.evaluate([0, 1, 1, 0], [0.1, 0.9, 0.8, 0.2], time=DATES, label_end=DATES),
-        r"time row 0: '01/04/1999' is text, not a time \(4 of 4 rows\)\. Pass datetimes; in a file write 1999-04-01",
+        (
+            r"time row 0: '01/04/1999' is text, not a time \(4 of 4 rows\)\. Pass datetimes, in Parquet a column of "
+            r"dates; in CSV write 1999-04-01"
+        ),
     ),
 }
 

@@ -55,6 +55,7 @@ NO_RESULTS = {
     "ThresholdRule": "what a decision is made by",
     "ThresholdLoss": "what a decision costs",
     "ThresholdRound": "a round of a fit",
+    "ForecastColumns": "what is read",
     "CalibrationRows": "rows that a promise is corrected by",
     "UnitError": "an error and its degrees of freedom",
     "ConformalRecalibrator": "a recalibrator",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
@@ -91,6 +92,16 @@ def test_a_pattern_stands_for_each_of_its_files(run: Run, binary: pa.Table) -> N
     assert [found["n"] for found in each["checks"]] == [200] * 3
     assert [found["n"] for found in whole["checks"]] == [600]
     assert "each: part-1" in run("check").output
+
+
+def test_packed_files_are_called_by_their_names_alone(run: Run, binary: pa.Table) -> None:
+    for i in (1, 2):
+        with pa.CompressedOutputStream(f"cards-{i}.csv.gz", "gzip") as file:
+            pc.write_csv(binary, file)
+    write('[[check]]\nname = "each"\nfiles = "cards-*.csv.gz"\nmax = {brier = 1}\n')
+    table = run("check -o page.html").stdout.splitlines()
+    assert [line.split("  ")[0] for line in table if line.startswith("each")] == ["each: cards-1", "each: cards-2"]
+    assert ">each: cards-1</" in Path("page.html").read_text("utf-8").replace("<bdi>", "").replace("</bdi>", "")
 
 
 def test_the_project_is_found_upwards_and_names_are_relative_to_it(

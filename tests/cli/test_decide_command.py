@@ -162,6 +162,24 @@ def test_what_is_wrong_is_said_in_options(run: Run, rows: dict[str, Any], comman
     assert re.search(message, result.output), result.output
 
 
+def test_a_promise_with_capacities_is_corrected_day_by_day(run: Run, folder: Path, rows: dict[str, Any]) -> None:
+    plain = {"losses": {"call": {"0": 0.6, "1": -3.0}}, "do_nothing": "wait", "capacity": {"call": 5}}
+    (folder / "calls.json").write_text(json.dumps(plain))
+    half = {name: values[:200] for name, values in rows.items()}
+    pc.write_csv(pa.table(half), folder / "old.csv")
+    problem = Problem.from_dict(plain)
+    known: dict[str, Any] = {"fitted_to": (half["p"], half["y"]), "per": rows["day"], "about": "rows"}
+    promise = expected_loss(rows["p"], problem, **known)
+    said = document(run, "promise s.csv --costs calls.json --fitted-to old.csv --per day --about rows")
+    assert said["scores"]["expected_loss"]["value"] == pytest.approx(promise.value)
+    held = document(run, "evaluate s.csv --costs calls.json --fitted-to old.csv --per day")["scores"]
+    expected = evaluate(rows["y"], rows["p"], problem, per=rows["day"], promise=promise)
+    assert held["gap"]["value"] == pytest.approx(expected.gap.value)
+    assert held["gap"]["low"] == pytest.approx(expected.gap.low)
+    of_all = expected_loss(rows["p"], problem, **(known | {"per": None}))
+    assert abs(of_all.value - promise.value) > 0.1, "five a day are not five in all"
+
+
 def test_gap_to_the_promise_of_the_rows_that_a_calibrator_was_fitted_to(
     run: Run, folder: Path, rows: dict[str, Any]
 ) -> None:

@@ -20,6 +20,7 @@ from click.testing import Result
 from pyarrow import parquet
 
 from calibrant.calibrators import check_folding
+from calibrant.cli import common
 from calibrant.comparison import compare_rows
 from calibrant.kernels import compiling_note
 from calibrant.rows import read_rows
@@ -134,3 +135,9 @@ class Compiling:
 
     def get_metadata(self, form: str) -> dict[str, dict[str, float]]:
         return {"timers": {"compiler_lock": self.seconds}}
+
+
+def test_what_is_done_is_counted_in_words() -> None:
+    done = [common.done_so_far(*each) for each in (("Checking", 1, "files"), ("Reading", 2_000, "rows"))]
+    assert done == ["Checking 1 file", "Reading 2,000 rows"]
+    assert common.done_so_far("Fitting without fold", 1, "of 5") == "Fitting without fold 1 of 5"

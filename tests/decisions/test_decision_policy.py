@@ -216,6 +216,29 @@ def test_files_get_a_column_of_actions(tmp_path: Path, suffix: str, of_calibrato
     assert found["id"].tolist() == list(range(400))
 
 
+def test_a_calibrator_by_group_takes_its_column_of_groups(tmp_path: Path) -> None:
+    group = np.where(ROWS["id"] % 3 == 0, "x", "y")
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(ROWS["p"], (ROWS["p"] > 0.5) ^ (group == "x"), groups=group)
+    pq.write_table(pa.table(ROWS | {"kind": group}), tmp_path / "in.parquet")
+    out = tmp_path / "out.parquet"
+    Policy(COSTLY).apply(tmp_path / "in.parquet", out, calibrator=calibrator, group="kind")
+    wanted = Policy(COSTLY).decide(calibrator.predict_proba(ROWS["p"], groups=group), costs=ROWS)
+    assert pq.read_table(out)["action"].to_pylist() == wanted.tolist()
+    with pytest.raises(InvalidInputError, match="doesn't say which column names its groups"):
+        Policy(COSTLY).apply(tmp_path / "in.parquet", out, calibrator=calibrator)
+    with pytest.raises(InvalidInputError, match="group= names what a calibrator was fitted by"):
+        Policy(COSTLY).apply(tmp_path / "in.parquet", out, group="kind")
+
+
+def test_a_column_may_be_score_and_cost_at_once(tmp_path: Path) -> None:
+    problem = Problem({"no": {0: 0.0, 1: "p"}, "yes": {0: 0.3, 1: 0.0}})
+    pq.write_table(pa.table(ROWS), tmp_path / "in.parquet")
+    Policy(problem).apply(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    found = pq.read_table(tmp_path / "out.parquet")["action"].to_pylist()
+    assert found == Policy(problem).decide(ROWS["p"], costs=ROWS).tolist()
+    assert len(set(found)) == 2
+
+
 def test_rows_that_lack_a_score_are_refused_kept_without_action_or_left_out(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("p,id\n0.9,1\n,2\n0.1,3\n")
     policy = Policy(YES_NO)

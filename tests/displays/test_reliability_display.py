@@ -358,3 +358,25 @@ def test_refuses_another_number_of_histograms_or_names() -> None:
         cb.ReliabilityDisplay([make_curve(), make_curve()], histogram=make_histogram())
     with pytest.raises(ShapeError, match="2 names for 1 curves"):
         cb.ReliabilityDisplay(make_curve()).plot(name=["a", "b"])
+
+
+def test_a_further_curve_in_the_display_s_own_figure_goes_into_the_same_legend() -> None:
+    display = cb.ReliabilityDisplay(make_curve(label="old"), histogram=make_histogram()).plot()
+    display.figure_.canvas.draw()
+    cb.ReliabilityDisplay(make_curve(label="new")).plot(display.ax_)
+    (legend,) = display.figure_.legends
+    assert display.ax_.get_legend() is None
+    named = [text.split(",")[0] for text in texts(legend)]
+    assert named == ["perfectly calibrated", "old", "new", "all rows", "events"]
+    display.figure_.canvas.draw()
+    assert display.ax_.get_tightbbox().y1 <= legend.get_window_extent().y0 <= display.figure_.bbox.y1
+
+
+def test_a_legend_of_the_caller_s_own_figure_is_left_as_it_is() -> None:
+    figure, ax = plt.subplots()
+    ax.plot([0, 1], [1, 0], label="mine")
+    mine = figure.legend()
+    size = figure.get_size_inches().tolist()
+    cb.ReliabilityDisplay(make_curve()).plot(ax)
+    assert figure.legends == [mine]
+    assert figure.get_size_inches().tolist() == size

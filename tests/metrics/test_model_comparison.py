@@ -407,3 +407,27 @@ def test_boosting_predicts_better_than_naive_bayes_on_adult() -> None:
     part = differences(y[:4000], a[:4000], b[:4000])["auc"]
     assert (part.value, part.high - part.low) == pytest.approx((value, 2 * stats.norm.ppf(0.975) * error), rel=1e-6)
     assert score.low > 0.0
+
+
+def test_one_impossible_event_does_not_decide_against_the_brier_score() -> None:
+    y, a, _ = draw()
+    better = np.clip(0.9 * y + 0.05, 0.0, 1.0)
+    better[np.flatnonzero(y)[0]] = 0.0
+    found = cb.compare_models(y, {"a": a, "better": better})
+    assert (found.better, found.worse, found.contradicted) == ((), (), ("better",))
+    assert math.isinf(found.differences["better"]["log_loss_difference"].value)
+    assert found.differences["better"]["brier_difference"].high < 0.0
+    said = "'better' and 'a': log loss and Brier score contradict each other. The log loss of 'better' is infinite:"
+    assert found.verdict.startswith(said)
+    back = cb.compare_models(y, {"better": better, "a": a})
+    assert (back.better, back.worse, back.contradicted) == ((), (), ("a",))
+    assert "The log loss of 'better' is infinite" in back.verdict
+    assert "The Brier score of 'a' is higher by " in back.verdict
+    assert json.loads(json.dumps(found.to_dict()))["contradicted"] == ["better"]
+    pair = cb.ModelComparisonReport(y, {"a": a, "better": better}).markdown()
+    assert "**Log loss and Brier score contradict each other**" in pair
+    assert "Keep 'a' for now. 'better': one log loss is infinite" in pair
+    page = cb.ModelComparisonReport(y, {"a": a, "better": better, "squared": a**2}).markdown()
+    assert "No challenger is shown to predict better than 'a'" in page
+    assert "Log loss and Brier score contradict each other: 'better'" in page.replace("log loss and", "Log loss and")
+    assert "Compare them once probabilities are kept off 0 and 1." in page

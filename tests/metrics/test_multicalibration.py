@@ -342,8 +342,8 @@ def test_more_segments_than_memory_holds_are_refused():
         multicalibration_error(rng.random(3000) < p, p, features=names, categorical=[*names], max_levels=3000)
 
 
-def test_without_a_segment_of_enough_rows_nothing_is_said():
+def test_all_rows_are_looked_at_however_few():
     found = multicalibration_error([0, 1, 1], [0.1, 0.5, 0.9], features={"a": [1, 2, 3]})
-    assert (found.n_segments, found.p_value, found.segment) == (0, 1.0, "")
-    assert math.isnan(found.sigma)
-    assert "nothing was looked at" in audit([0, 1, 1], [0.1, 0.5, 0.9], features={"a": [1, 2, 3]}).verdict
+    assert (found.segment, found.n_segments, found.n) == ("all rows", 1, 3)
+    assert found.sigma == pytest.approx(kuiper([0, 1, 1], [0.1, 0.5, 0.9]).scaled)
+    assert audit([0, 1, 1], [0.1, 0.5, 0.9], features={"a": [1, 2, 3]}).n_left_out == 3

@@ -105,6 +105,11 @@ def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
     assert not re.search(r"https?://(?!www\.w3\.org)", without_own_script(text))
     for heading in ("Scores", "Where outcomes fell in their forecasts", "Reliability of all levels"):
         assert f"<h2>{heading}</h2>" in text
+    at = [text.index(f"<h2>{heading}</h2>") for heading in ("Where outcomes fell in their forecasts", "Scores")]
+    assert at == sorted(at), "diagrams come first"
+    before_fold = text[at[1] :].split("<details")[0]
+    assert before_fold.count('<th scope="row"') == 6
+    assert "more scores</summary>" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert text.count("By chance") == 1

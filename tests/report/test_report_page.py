@@ -70,8 +70,11 @@ def test_figures_have_a_text_alternative_and_the_colours_of_the_page(page: Parse
     for svg in page.all("svg"):
         assert svg.attributes["role"] == "img"
         (title,), (description,) = page.within(svg, "title"), page.within(svg, "desc")
-        assert title.text.startswith("Reliability diagram, ")
-        assert re.search(r"of \d+ bins: .* predicted, .* observed", description.text)
+        if title.text == "Segments":
+            assert re.search(r"Errors of \d+ segments in standard deviations .* The worst: ", description.text)
+        else:
+            assert title.text.startswith("Reliability diagram, ")
+            assert re.search(r"of \d+ bins: .* predicted, .* observed", description.text)
         assert ("Calibrated forecasts would be observed within" in description.text) == (svg is page.all("svg")[0])
         assert svg.attributes["aria-labelledby"].split() == [title.attributes["id"], description.attributes["id"]]
         inner = [e for e in page.elements if e.parent is not None and "style" in e.attributes]

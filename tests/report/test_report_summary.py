@@ -255,6 +255,7 @@ def test_markdown_holds_the_verdict_and_every_table(report: cb.Report) -> None:
     expected = [len(summary["curve"]["bins"]), len(first), len(shown - first)]
     expected += [len(summary["class_curves"])] * (3 if summary["classes"] else 1) if summary["class_curves"] else []
     expected += [len(summary["groups"]["curves"])] if summary["groups"] else []
+    expected += [len(summary["segments"]["rows"])] if summary["segments"] else []
     assert [len(rows) - 2 for rows in tables] == expected
     for rows in tables:
         assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1, "all rows have as many cells"

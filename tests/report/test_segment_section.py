@@ -59,11 +59,6 @@ def test_calibrated_predictions_have_no_bold_segment() -> None:
     assert "No segment found whose predictions are off, of 5 segments" in text
 
 
-def test_too_few_rows_for_any_segment_are_said() -> None:
-    y, p = [0, 1] * 12, [0.2, 0.9] * 12
-    assert "nothing was looked at" in cb.Report(y, p, features={"g": ["a", "b"] * 12}).markdown()
-
-
 def test_the_command_gives_the_same_section(rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     rows.to_csv("rows.csv", index=False)

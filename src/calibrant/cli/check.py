@@ -199,7 +199,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     for each in checked:
         name = shorten(each.check, widest)
         if names.count(each.check) > 1:
-            name = _beside(shorten(each.check, widest // 2), each.file, widest)
+            name = _beside(shorten(each.check, widest // 2), each.stem, widest)
         for gate in each.gates:
             sign = "<=" if gate["bound"] == "max" else ">="
             asked = f"{gate['metric']} {sign} {gate['limit']:g}"
@@ -220,7 +220,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     common.echo(f"\n{headline(checked)}")
 
 
-def _beside(check: str, file: str, most: int) -> str:
+def _beside(check: str, stem: str, most: int) -> str:
     """Return the names of a check and a file; the end of the file's name, which tells files apart, is kept."""
-    left, stem = most - len(check) - 2, Path(file).stem
+    left = most - len(check) - 2
     return f"{check}: {stem if len(stem) <= left else _ELLIPSIS + stem[1 - left :]}"

@@ -172,4 +172,9 @@ def progress(what: str, noun: str = "rows") -> Iterator[Callable[[int], None] | 
     from rich.console import Console
 
     with Console(stderr=True).status(f"{what} ...") as status:
-        yield lambda n: status.update(f"{what} {n:,} {noun}")
+        yield lambda n: status.update(done_so_far(what, n, noun))
+
+
+def done_so_far(what: str, n: int, noun: str) -> str:
+    """Say how many are done: "Checking 1 file", "Reading 2,000 rows", "Fitting without fold 3 of 5"."""
+    return f"{what} {n:,} {noun.removesuffix('s') if n == 1 else noun}"

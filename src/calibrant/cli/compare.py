@@ -40,7 +40,7 @@ _LONGEST_BASELINE = 10
     "calibrant compare scores.csv --score 'logit_*' --input logit --methods temperature,vector,top_label",
     "calibrant compare scores.parquet --score old --versus new --methods auto,isotonic",
 )
-@data_options("versus", "dependence", "missing")
+@data_options("versus", "dependent folds", "missing")
 @click.option(
     "--methods",
     type=Names(choices.METHODS),

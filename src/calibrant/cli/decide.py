@@ -113,8 +113,9 @@ def _promise(options: dict[str, Any], forecasts: ForecastRequest | None, level: 
             raise InvalidInputError(f"--{name.replace('_', '-')} doesn't go with --fitted-to. Leave one of them out.")
     problem, threshold, per = read_problem(options)
     of = to_promise(options, forecasts, problem, per)
-    cluster = None if options["cluster"] is None else of.table.column(options["cluster"])
-    how: dict[str, Any] = {"cluster": cluster, "costs": of.costs, "about": "rows", "level": level}
+    known = {"cluster": options["cluster"], "per": per}
+    how: dict[str, Any] = {key: None if name is None else of.table.column(name) for key, name in known.items()}
+    how |= {"costs": of.costs, "about": "rows", "level": level}
     policy = Policy(of.problem, threshold=threshold)
     return expected_loss(of.predictions, policy, calibrator=of.calibrator, fitted_to=of.fitted_to, **how)
 

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from calibrant.cli.forecast_columns import DISTRIBUTION_OPTIONS, ForecastColumns, ForecastRows, read_forecasts
+from calibrant.cli.forecast_columns import (
+    DISTRIBUTION_OPTIONS,
+    ForecastOptions,
+    ForecastRows,
+    number_column,
+    read_forecasts,
+)
 from calibrant.cli.option_texts import called
 from calibrant.errors import InvalidInputError
 
@@ -33,7 +39,7 @@ _OF_CLASSES = ("score", "classes", "positive")
 class ForecastRequest(NamedTuple):
     """What options say of forecasts, and the number above which the event is."""
 
-    columns: ForecastColumns
+    columns: ForecastOptions
     above: float | None
 
     def problem(self, given: Problem) -> Problem:
@@ -57,7 +63,7 @@ class ForecastRequest(NamedTuple):
 
 def forecast_request(options: dict[str, Any]) -> ForecastRequest | None:
     """Take what options say of forecasts; None where they name none, so that the rows have probabilities."""
-    given = {each.name: options.pop(each.name) for each in fields(ForecastColumns)}
+    given = {each.name: options.pop(each.name) for each in fields(ForecastOptions)}
     above = options.pop("above")
     if not any(given.values()):
         if above is not None:
@@ -72,7 +78,7 @@ def forecast_request(options: dict[str, Any]) -> ForecastRequest | None:
         raise InvalidInputError(
             "--missing is for probabilities. Leave it out: forecasts that lack a value are refused."
         )
-    columns = ForecastColumns(**given)
+    columns = ForecastOptions(**given)
     columns.check()
     return ForecastRequest(columns, above)
 
@@ -110,12 +116,12 @@ def unlabelled(
     opened = open_rows(file, format=format)
     columns = request.columns.select(opened)
     found = opened.read(list(dict.fromkeys([*columns.names, *opened.select(beside)])))
-    return columns.forecast(found), found, columns.to_dict()
+    forecast = columns.of_columns(lambda name: number_column(found, name, opened.name))
+    return forecast, found, columns.to_dict()
 
 
 def fitted_rows(request: ForecastRequest, options: Mapping[str, Any], problem: Problem) -> CalibrationRows:
     """Read the forecasts with outcomes that a promise is corrected by."""
-    from calibrant.cli.forecast_columns import number_column
     from calibrant.decisions import CalibrationRows
     from calibrant.tables import open_rows
 

@@ -45,7 +45,7 @@ _OPTIONS = (
     "calibrant fit scores.csv --score 'logit_*' --input logit --method temperature -o calibrator.json",
     "calibrant fit scores.csv --score 'p_*' --method top_label --calibrator spline -o calibrator.json",
 )
-@data_options("dependence", "missing")
+@data_options("dependent folds", "missing")
 @click.option("-o", "--output", required=True, metavar="CALIBRATOR", help="Where to save it: .json or .pkl.")
 @click.option(
     "--method",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from calibrant.cli.common import echo, new_command, progress, seed_option
-from calibrant.cli.forecast_columns import ForecastColumns, FoundColumns, forecast_options, numbers_in
+from calibrant.cli.forecast_columns import ForecastOptions, forecast_options, number_column, numbers_in
 from calibrant.cli.option_texts import check_output, split_list
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.phrases import count, listed
@@ -17,7 +17,7 @@ from calibrant.phrases import count, listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from calibrant.forecasts import Forecast, Recalibrator
+    from calibrant.forecasts import Forecast, ForecastColumns, Recalibrator
     from calibrant.numerics import FloatArray
     from calibrant.tables import FormatLike
 
@@ -67,17 +67,17 @@ def apply_command(recalibrator: str, file: str, output: str, format: FormatLike,
 
     from calibrant import persistence
     from calibrant.forecasts import Recalibrator
-    from calibrant.tables import NewColumns, append_columns
+    from calibrant.tables import NewColumns, append_columns, name_of
 
     check_output(output, recalibrator)
     fitted = persistence.load_as(Recalibrator, recalibrator)
-    given = ForecastColumns(**{each.name: options.pop(each.name) for each in fields(ForecastColumns)})
-    columns = find_columns(given, fitted, file, format)
-    parts = parts_to_write(columns.levels, **options)
+    given = ForecastOptions(**{each.name: options.pop(each.name) for each in fields(ForecastOptions)})
+    columns, where = find_columns(given, fitted, file, format), "standard input" if file == "-" else name_of(file)
+    parts = parts_to_write(tuple(columns.levels or ()), **options)
     names = [name for part in parts for name in part.names]
 
     def compute(found: pa.Table) -> FloatArray:
-        forecast = columns.forecast(found)
+        forecast = columns.of_columns(lambda name: number_column(found, name, where))
         written = []
         for start in range(0, len(forecast), _BATCH_ROWS):
             after = fitted.transform(forecast[start : start + _BATCH_ROWS])
@@ -133,11 +133,11 @@ def _decimal(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format: FormatLike) -> FoundColumns:
+def find_columns(given: ForecastOptions, fitted: Recalibrator, file: str, format: FormatLike) -> ForecastColumns:
     """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
     from calibrant.tables import open_rows
 
-    if given == ForecastColumns():
+    if given == ForecastOptions():
         given = stored_columns(fitted)
     given.check()
     if file != "-":
@@ -151,16 +151,16 @@ def find_columns(given: ForecastColumns, fitted: Recalibrator, file: str, format
     return given.match(named, "standard input")
 
 
-def stored_columns(fitted: Recalibrator) -> ForecastColumns:
+def stored_columns(fitted: Recalibrator) -> ForecastOptions:
     """Return the columns that a recalibrator was fitted to, as its metadata says."""
     stored = fitted.metadata_.get("columns")
     match stored:
         case {"mean": str(mean), "std": str(std)}:
-            return ForecastColumns(mean=mean, std=std)
+            return ForecastOptions(mean=mean, std=std)
         case {"quantiles": [*names], "levels": [*levels]} if names:
-            return ForecastColumns(quantiles=tuple(map(str, names)), levels=",".join(map(str, levels)))
+            return ForecastOptions(quantiles=tuple(map(str, names)), levels=",".join(map(str, levels)))
         case {"samples": [*names]} if names:
-            return ForecastColumns(samples=tuple(map(str, names)))
+            return ForecastOptions(samples=tuple(map(str, names)))
         case _:
             raise InvalidInputError(
                 "the recalibrator doesn't say which columns it was fitted to. Name them: --mean mu --std sigma, "

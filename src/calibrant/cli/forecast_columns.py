@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calibrant.dependence import Dependence
-    from calibrant.forecasts import Forecast, Outcomes
+    from calibrant.forecasts import Forecast, ForecastColumns, Outcomes
     from calibrant.numerics import FloatArray
     from calibrant.provenance import RowHash
     from calibrant.tables import FormatLike, RowSource
@@ -59,7 +59,7 @@ def forecast_options(*, outcomes: bool) -> Callable[[Callable[..., None]], Calla
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastColumns:
+class ForecastOptions:
     """What the options say of the columns of forecasts."""
 
     mean: str | None = None
@@ -82,61 +82,24 @@ class ForecastColumns:
         if self.levels is not None and not self.quantiles:
             raise InvalidInputError("--levels are those of --quantiles. Name the columns, or leave --levels out.")
 
-    def select(self, opened: RowSource) -> FoundColumns:
+    def select(self, opened: RowSource) -> ForecastColumns:
         """Find the columns in a file."""
         self.check()
         spread = [] if self.mean else opened.select(split_names(self.quantiles or self.samples, opened.names))
         return self.match(spread, opened.name)
 
-    def match(self, spread: Sequence[str], where: str) -> FoundColumns:
+    def match(self, spread: Sequence[str], where: str) -> ForecastColumns:
         """Return checked options as columns, with the names of the quantiles or samples."""
-        import numpy as np
+        from calibrant.forecasts import ForecastColumns
 
-        if self.mean is not None and self.std is not None:
-            return FoundColumns(where, "normal", (self.mean, self.std))
+        if self.mean is not None:
+            return ForecastColumns(mean=self.mean, std=self.std)
         if len(spread) < 2:
             named = f"only column {spread[0]!r}" if spread else "no column"
             raise ShapeError(f"{where}: {named} is named. Name at least two, such as 'q*'.")
         if self.samples:
-            return FoundColumns(where, "samples", tuple(spread))
-        asked = _levels(spread, self.levels)
-        order = np.argsort(asked)
-        return FoundColumns(where, "quantiles", tuple(spread[k] for k in order), tuple(asked[order].tolist()))
-
-
-@dataclass(frozen=True, slots=True)
-class FoundColumns:
-    """Columns of forecasts that a file has, quantiles in the order of their levels."""
-
-    where: str
-    kind: str
-    names: tuple[str, ...]
-    levels: tuple[float, ...] = ()
-
-    def forecast(self, found: pa.Table) -> Forecast:
-        """Return the forecasts of the rows of a table."""
-        import numpy as np
-
-        from calibrant.forecasts import GaussianForecast, QuantileForecast, SampleForecast
-
-        values = [number_column(found, name, self.where) for name in self.names]
-        match self.kind:
-            case "normal":
-                return GaussianForecast(*values)
-            case "samples":
-                return SampleForecast(np.column_stack(values))
-            case _:
-                return QuantileForecast(np.array(self.levels), np.column_stack(values))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the columns by the options that name them."""
-        match self.kind:
-            case "normal":
-                return dict(zip(("mean", "std"), self.names, strict=True))
-            case "samples":
-                return {"samples": list(self.names)}
-            case _:
-                return {"quantiles": list(self.names), "levels": list(self.levels)}
+            return ForecastColumns(samples=spread)
+        return ForecastColumns(quantiles=spread, levels=_levels(spread, self.levels).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +111,7 @@ class ForecastRows:
     y: FloatArray
     weight: FloatArray | None
     outcome: str
-    found: FoundColumns
+    found: ForecastColumns
     weight_name: str | None
     dependence: Dependence
     dependence_names: dict[str, str]
@@ -214,14 +177,14 @@ def read_forecasts(
     more = {option: column for option, column in (extra or {}).items() if column is not None}
     asked = {name: options.pop(name, None) for name in ("cluster", "time", "label_end")}
     named = {name: column for name, column in asked.items() if column is not None}
-    columns = ForecastColumns(**options)
+    columns = ForecastOptions(**options)
     columns.check()
     opened = open_rows(file, format=format)
     where = opened.name
     chosen = columns.select(opened)
     others = [name for name in (outcome, weight, *named.values(), *more.values()) if name is not None]
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
-    forecast = chosen.forecast(found)
+    forecast = chosen.of_columns(lambda name: number_column(found, name, where))
     y = number_column(found, outcome, where)
     weights = None
     if weight is not None:

@@ -25,6 +25,8 @@ _FORMAT_OPTIONS = [
     click.option("--decimal", metavar="C", help="Decimal point of CSV: , as in 0,25.  [default: .]"),
     click.option("--encoding", metavar="NAME", help="Encoding of text: latin-1, utf-16, ...  [default: utf-8]"),
 ]
+_CLUSTER = click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient.")
+_LABEL_END = click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time.")
 _OPTIONS = {
     "positive": [
         click.option("--positive", metavar="LABEL", help="Positive one of two labels.  [default: the larger]")
@@ -41,9 +43,16 @@ _OPTIONS = {
         )
     ],
     "dependence": [
-        click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient."),
+        _CLUSTER,
         click.option("--time", metavar="COLUMN", help="When each row was predicted; needs --label-end."),
-        click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time."),
+        _LABEL_END,
+    ],
+    "dependent folds": [
+        _CLUSTER,
+        click.option(
+            "--time", metavar="COLUMN", help="When each row was predicted; alone, each label was known at once."
+        ),
+        _LABEL_END,
     ],
     "missing": [
         click.option(

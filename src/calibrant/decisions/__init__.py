@@ -13,11 +13,12 @@ from calibrant.decisions.benefit import (
     decision_curve as decision_curve,
     net_benefit as net_benefit,
 )
+from calibrant.decisions.correction import CalibrationRows as CalibrationRows
 from calibrant.decisions.cost_curves import CostCurve as CostCurve, cost_curve as cost_curve
 from calibrant.decisions.evaluation import DecisionScores as DecisionScores, evaluate as evaluate
 from calibrant.decisions.policy import Policy as Policy
 from calibrant.decisions.problem import Problem as Problem
-from calibrant.decisions.promise import CalibrationRows as CalibrationRows, expected_loss as expected_loss
+from calibrant.decisions.promise import expected_loss as expected_loss
 from calibrant.decisions.selective import (
     RiskCoverageCurve as RiskCoverageCurve,
     risk_coverage_curve as risk_coverage_curve,

@@ -61,6 +61,26 @@ def _within(expected: FloatArray, capacity: Mapping[int, int]) -> IntArray:
     return np.where(chosen == 0, found, np.array([0, *limited])[chosen])
 
 
+def charges_of(expected: FloatArray, taken: IntArray, capacity: Mapping[int, int]) -> FloatArray:
+    """Return a charge on each action, shape (A,), with which no row would rather have another than it got.
+
+    It is the price of a place: between what one place more would save and what one place less would cost, both found
+    along the cheapest chain of moves; infinite where there is no place at all.
+    """
+    n_actions = expected.shape[1]
+    counts = np.bincount(taken, minlength=n_actions)
+    is_full = np.array([counts[a] >= capacity.get(a, math.inf) for a in range(n_actions)])
+    steps = np.full((n_actions, n_actions), np.inf)  # what the cheapest move of a row from one to another costs
+    for a in np.unique(taken).tolist():
+        rows = expected[taken == a]
+        steps[a] = (rows - rows[:, [a]]).min(axis=0)
+    less, more = np.where(is_full, np.inf, 0.0), np.zeros(n_actions)  # to add a place nobody wants costs nothing
+    for _ in range(n_actions):
+        less = np.where(is_full, np.minimum(less, (steps + less).min(axis=1)), 0.0)
+        more = np.where(is_full, np.minimum(more, (steps + more[:, None]).min(axis=0)), 0.0)
+    return np.where(is_full, 0.5 * (less - more), 0.0)
+
+
 def _most_gained(gain: FloatArray, room: int) -> IntArray:
     """Return the rows that gain most, at most `room`, and only those that gain; of equal ones the first."""
     rows = np.flatnonzero(gain > 0.0)

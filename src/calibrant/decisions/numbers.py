@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
 from calibrant.decisions.losses import cost_column, numbers_of_rows
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.terms import Builder, Term
 from calibrant.validation import ArrayLike, check_number
 
 #: A loss of (costs, number, action): takes the columns of costs and numbers, shape (n,), and gives a number or an array
 #: of shape (n,).
 NumberFunction: TypeAlias = Callable[[Any, FloatArray, str], Any]
+_Given = TypeVar("_Given")
 #: Quantiles, at even levels, over which a function of the number is averaged.
 _N_QUANTILES = 200
 _LEVELS = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
@@ -40,6 +42,41 @@ class Distributions(Protocol):
 
     def ppf(self, u: Any) -> FloatArray:
         """Return quantiles."""
+        ...
+
+
+@runtime_checkable
+class DistributionColumns(Protocol):
+    """Columns of a table that hold distributions, as `calibrant.forecasts.ForecastColumns` does.
+
+    `largest` is the size of the numbers that they may hold.
+    """
+
+    names: tuple[str, ...]
+    largest: float
+
+    def read(self, table: Any) -> Distributions:
+        """Return the distributions of the rows of a table."""
+        ...
+
+    def usable(self, b: Builder, columns: Sequence[Term]) -> Term | None:
+        """Return the condition that the columns, a term each, hold a distribution; None where they always do."""
+        ...
+
+    def below(self, b: Builder, columns: Sequence[Term], at: Term) -> Term:
+        """Return P(Y <= at)."""
+        ...
+
+
+class DistributionRecalibrator(Protocol):
+    """What makes distributions of distributions, as `calibrant.forecasts.Recalibrator` does."""
+
+    def fresh(self) -> Any:
+        """Return an unfitted copy."""
+        ...
+
+    def transform(self, forecast: Any) -> Any:
+        """Return the recalibrated forecast."""
         ...
 
 
@@ -157,6 +194,36 @@ def as_distributions(given: Any, name: str) -> Distributions:
         f"{name} is a {type(given).__name__}, and the losses are of a number. Pass a forecast of it, such as "
         "calibrant.forecasts.GaussianForecast(mean, std)."
     )
+
+
+def as_distribution_columns(given: Any, name: str) -> DistributionColumns:
+    """Check what names the columns of forecasts."""
+    if isinstance(given, DistributionColumns):
+        return given
+    raise InvalidTypeError(
+        f"{name}={given!r:.80} names no forecasts, and these losses go by a number. Pass "
+        'calibrant.forecasts.ForecastColumns(mean="mu", std="sigma"), or the columns of quantiles or samples.'
+    )
+
+
+def refuse_distribution_columns(given: _Given | DistributionColumns, name: str) -> _Given:
+    """Return names of columns, or refuse those of forecasts, of losses that go by classes."""
+    if isinstance(given, DistributionColumns):
+        raise InvalidTypeError(
+            f"{name} names the columns of forecasts of a number, and the losses are of classes. Give the problem "
+            "thresholds=, between the ranges of the number that losses go by."
+        )
+    return given
+
+
+def as_recalibrator(given: Any) -> DistributionRecalibrator:
+    """Check what makes better forecasts of forecasts."""
+    if not (hasattr(given, "transform") and hasattr(given, "fresh")):
+        raise InvalidTypeError(
+            f"calibrator is a {type(given).__name__}, and predictions are a forecast. Pass a fitted recalibrator of "
+            "forecasts, such as calibrant.forecasts.AverageRecalibrator()."
+        )
+    return given  # type: ignore[no-any-return]
 
 
 def as_outcomes(y: ArrayLike, n: int, name: str) -> FloatArray:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.decisions.choosing import choose
 from calibrant.decisions.losses import expected, two_columns
+from calibrant.decisions.numbers import DistributionColumns, as_distributions
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
@@ -105,9 +107,9 @@ class Policy:
         actions : shape (n,)
             Names of actions: an array of text, or a series with the index of what came in.
         """
-        if self.problem.is_of_number and self.problem.ranges is None:
-            table = self.problem.expected_losses(predictions, costs=costs)
-            return self._named(self.codes_of(table, self.read_per(per, len(table))), NUMPY)
+        if self.problem.is_of_number:
+            groups = None if per is None else self.read_per(per, len(as_distributions(predictions, "predictions")))
+            return self._named(self.codes_of_forecast(predictions, costs, groups), NUMPY)
         read = self.problem.read_predictions(predictions, costs)
         losses = self.problem.loss_of_rows(len(read.values), costs)
         codes = self.codes(read.values, losses, self.read_per(per, len(read.values)))
@@ -134,6 +136,13 @@ class Policy:
             return self.codes_of(expected(two_columns(prob), losses), per)
         return self._beyond(prob, self.threshold)
 
+    def codes_of_forecast(self, forecast: Any, costs: Any, per: IntArray | None = None) -> IntArray:
+        """Return the number of the action of each row of a forecast."""
+        if self.problem.ranges is None:
+            return self.codes_of(self.problem.expected_losses(forecast, costs=costs), per)
+        prob = self.problem.read_predictions(forecast, costs).values
+        return self.codes(prob, self.problem.loss_of_rows(len(prob), costs), per)
+
     def codes_by(self, scores: FloatArray, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
         """Return the number of the action of each row, by its scores where there is a threshold, else its losses."""
         return self.codes_of(expected_losses, per) if self.threshold is None else self._beyond(scores, self.threshold)
@@ -145,8 +154,18 @@ class Policy:
 
     def codes_of(self, expected_losses: FloatArray, per: IntArray | None = None) -> IntArray:
         """Return the number of the action of each row from its expected losses."""
-        rooms = {a: self.problem.capacity[name] for a, name in enumerate(self.actions) if name in self.problem.capacity}
-        return choose(expected_losses, rooms, per)
+        return choose(expected_losses, self.capacity_by_number, per)
+
+    @property
+    def capacity_by_number(self) -> dict[int, int]:
+        """How many rows an action may have at most, by its number."""
+        return {a: self.problem.capacity[name] for a, name in enumerate(self.actions) if name in self.problem.capacity}
+
+    def without_capacity(self) -> Policy:
+        """Return the policy with all actions unbounded."""
+        problem = copy(self.problem)
+        problem.capacity = {}
+        return Policy(problem, threshold=self.threshold)
 
     def read_per(self, per: ArrayLike | None, n: int) -> IntArray | None:
         """Check what capacities are for each of."""
@@ -177,7 +196,7 @@ class Policy:
         self,
         dialect: DialectName = "duckdb",
         *,
-        columns: str | Sequence[str] | None = None,
+        columns: str | Sequence[str] | DistributionColumns | None = None,
         calibrator: Fitted | None = None,
         table: str = "scores",
         keep: Sequence[str] = (),
@@ -189,8 +208,9 @@ class Policy:
         ----------
         dialect, table, keep
             As in `calibrant.persistence.to_sql`.
-        columns : str or sequence of str, optional
-            The column of the probability of the positive class, or one for each class; "p" by default.
+        columns : str, sequence of str or ForecastColumns, optional
+            The column of the probability of the positive class, or one for each class; "p" by default. Of losses that
+            go by a number, the columns of its forecasts, as `calibrant.forecasts.ForecastColumns` names them.
         calibrator : fitted calibrator, optional
             What makes probabilities of the columns, which hold scores then; their names are its own by default.
         output : str
@@ -202,15 +222,16 @@ class Policy:
             If sqlglot, which writes the SQL, is not installed.
         CalibrantError
             If an argument can't be used, or the policy has no form in SQL: one with capacities, which compare rows with
-            each other, or with losses of a function or of given rows.
+            each other, with losses of a function or of given rows, or behind a recalibrator of forecasts.
 
         Notes
         -----
-        Rows that `decide` refuses get NULL. Losses that are names of columns are read from the table.
+        Rows that `decide` refuses get NULL, and so do those whose quantiles cross, which `decide` sorts. Losses and
+        thresholds that are names of columns are read from the table. Normal probabilities are found by arithmetic and
+        exp, to the last digits, so that it needs no error function of the engine.
         """
         from calibrant.decisions.sql import policy_sql
 
-        self.problem.check_of_classes()
         return policy_sql(self, dialect, columns=columns, calibrator=calibrator, table=table, keep=keep, output=output)
 
     def apply(
@@ -218,8 +239,9 @@ class Policy:
         source: Any,
         target: str | os.PathLike[str],
         *,
-        score: str | Sequence[str] = "p",
-        calibrator: Fitted | None = None,
+        score: str | Sequence[str] | DistributionColumns = "p",
+        calibrator: Any = None,
+        group: str | None = None,
         column: str = "action",
         **options: Any,
     ) -> Applied:
@@ -229,14 +251,19 @@ class Policy:
         ----------
         source, target
             As in `calibrant.engines.apply`, but for Spark, where the result of `to_sql` does it.
-        score : str or sequence of str
-            The column of the probability of the positive class, or one for each class; of `calibrator` the scores.
-        calibrator : fitted calibrator, optional
-            What makes probabilities of the scores first.
+        score : str, sequence of str or ForecastColumns
+            The column of the probability of the positive class, or one for each class; of `calibrator` the scores. Of
+            losses that go by a number, the columns of its forecasts, as `calibrant.forecasts.ForecastColumns` names
+            them.
+        calibrator : fitted calibrator or forecast recalibrator, optional
+            What makes probabilities of the scores, or better forecasts of the forecasts, first.
+        group : str, optional
+            The column of groups, of a calibrator that was fitted by group; by default the one that it was fitted to.
         column : str
             Name of the new column.
         **options
-            `missing`, `format`, `table`, `part_rows` and `progress`, as in `calibrant.engines.apply`.
+            `costs`, names of the columns that a function of losses takes, as a mapping of arrays; and `missing`,
+            `format`, `table`, `part_rows` and `progress`, as in `calibrant.engines.apply`.
 
         Returns
         -------
@@ -247,12 +274,13 @@ class Policy:
         ------
         CalibrantError
             As in `engines.apply`; and for a policy with capacities, which compare all rows with each other: decide on
-            rows in memory, or on the table of each day by itself.
+            rows in memory, or on the table of each day by itself. A policy with losses of a function writes one file,
+            and no folder of parts, which it could not tell from those of another function.
         """
         from calibrant.decisions.applying import apply_policy
 
-        self.problem.check_of_classes()
-        return apply_policy(self, source, target, score=score, calibrator=calibrator, column=column, **options)
+        how: dict[str, Any] = {"calibrator": calibrator, "group": group, "column": column}
+        return apply_policy(self, source, target, score=score, **how, **options)
 
     def _named(self, codes: IntArray, container: Container) -> Any:
         return container.wrap_text(np.array(self.actions)[codes], name="action")

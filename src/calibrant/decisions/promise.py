@@ -19,101 +19,33 @@ bootstrap of the fit rows was measured beside it: it knows nothing of a family t
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from calibrant.decisions.choosing import charges_of
+from calibrant.decisions.correction import CalibrationRows, Correction, Promised, correction_of
 from calibrant.decisions.losses import moments
-from calibrant.decisions.numbers import as_distributions
-from calibrant.decisions.outcomes import (
-    OF_THESE_ROWS,
-    Chosen,
-    Decided,
-    decide_rows,
-    depending,
-    of_taken,
-    read_decided,
-    read_policy,
-    taken_by,
-)
+from calibrant.decisions.numbers import DistributionRecalibrator, as_distributions, as_recalibrator
+from calibrant.decisions.outcomes import OF_THESE_ROWS, Chosen, depending, of_taken, read_policy, taken_by
 from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
 from calibrant.dependence import MeanError
 from calibrant.dependent_rows import units_of
-from calibrant.errors import CalibrantWarning, InvalidInputError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.fitted import Fitted
 from calibrant.metrics import NO_ERROR, Estimate, UnitError, error_over_units, joined_errors
-from calibrant.numerics import FloatArray, kish_size
-from calibrant.phrases import count, figure
+from calibrant.numerics import FloatArray, IntArray, kish_size
+from calibrant.phrases import figure
 from calibrant.results import Score
-from calibrant.rows import Rows, read_rows
-from calibrant.settings import Configured
-from calibrant.validation import ArrayLike, as_scores, as_weight, check_choice, check_fraction, check_integer
+from calibrant.rows import Rows
+from calibrant.validation import ArrayLike, as_weight, check_choice, check_fraction, check_integer
 
 #: What the interval is for: the mean over rows to come like these, or over these very rows when their outcomes come.
 About: TypeAlias = Literal["future", "rows"]
 _ABOUT: tuple[str, ...] = get_args(About)
-#: The share of a cross-fitted correction that counts as an error which its residuals don't show; see the module's text.
-_UNSEEN = 0.5
-#: What is known of rows, by the arguments of a recalibrator's `fit`.
-_KNOWN = {"sample_weight": "weight", "cluster": "cluster", "time": "time", "label_end": "label_end"}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CalibrationRows:
-    """Rows with outcomes, which say how far predictions are off: those that a calibrator was fitted to.
-
-    Parameters
-    ----------
-    scores, y : array-like, or Forecast and array-like
-        As in the calibrator's `fit`; or predictions with their outcomes, of rows that nothing was fitted to.
-    sample_weight, cluster, time, label_end : array-like of shape (n,), optional
-        As in `calibrant.metrics.evaluate`.
-    costs : frame or mapping of columns, optional
-        Of these rows, for losses that need them.
-    """
-
-    scores: Any = field(repr=False)
-    y: ArrayLike = field(repr=False)
-    sample_weight: ArrayLike | None = field(default=None, repr=False)
-    cluster: ArrayLike | None = field(default=None, repr=False)
-    time: ArrayLike | None = field(default=None, repr=False)
-    label_end: ArrayLike | None = field(default=None, repr=False)
-    costs: Any = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Correction:
-    """What promises are off by, the error of that, and how it was found.
-
-    `size` is the effective number of the rows that it was found on, and `more` the variance that residuals don't show.
-    """
-
-    value: float
-    error: MeanError
-    method: str
-    size: float
-    more: float = 0.0
-
-    def of_outcomes(self, size: float) -> MeanError:
-        """Return the chance in the outcomes of so many new rows, whose residuals vary as those of the old ones."""
-        ratio = math.sqrt(self.size / size)
-        return MeanError(self.error.error * ratio, self.error.degrees, self.error.skewness * ratio)
-
-
-class _Recalibrator(Protocol):
-    """What makes forecasts of forecasts, as `calibrant.forecasts.Recalibrator` does."""
-
-    def fresh(self) -> Any:
-        """Return an unfitted copy."""
-        ...
-
-    def transform(self, forecast: Any) -> Any:
-        """Return the recalibrated forecast."""
-        ...
 
 
 def expected_loss(
@@ -121,7 +53,7 @@ def expected_loss(
     policy: Any,
     problem: Problem | Mapping[str, Any] | None = None,
     *,
-    calibrator: Fitted | _Recalibrator | None = None,
+    calibrator: Fitted | DistributionRecalibrator | None = None,
     fitted_to: CalibrationRows | tuple[Any, ArrayLike] | None = None,
     about: About = "future",
     sample_weight: ArrayLike | None = None,
@@ -130,6 +62,7 @@ def expected_loss(
     label_end: ArrayLike | None = None,
     costs: Any = None,
     per: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     n_folds: int = 10,
     level: float = 0.95,
     evaluated_on: str = "new rows",
@@ -154,6 +87,8 @@ def expected_loss(
         As in `calibrant.metrics.evaluate`, of the new rows.
     costs, per
         As in `Policy.decide`.
+    groups : array-like of shape (n,), optional
+        The group of each row, of a calibrator that was fitted by group.
     n_folds : int
         Folds of cross-fitting: the calibrator is fitted so many times.
     level : float
@@ -170,8 +105,8 @@ def expected_loss(
     Raises
     ------
     CalibrantError
-        If an argument can't be used, the calibrator can't be fitted again, or a policy with capacities comes with
-        `fitted_to`: which rows it would have taken there is not known.
+        If an argument can't be used, the calibrator can't be fitted again, or actions that are given come with
+        `fitted_to`: which ones its rows would have got is not known.
 
     Notes
     -----
@@ -179,6 +114,11 @@ def expected_loss(
     that the calibrator was fitted to; see the module's text for how, and `benchmarks/results/decisions.txt` for its
     coverage on rows whose truth is known. It takes the scores of those rows to be distributed like the new ones. The
     chance in outcomes that ``about="rows"`` adds is as great as it was there, or as the predictions say without them.
+
+    With capacities, a row gets a limited action where it gains more than a place is worth, the price at which the new
+    rows fill the places; of several groups with places of their own, such as days, each has its price. The rows of
+    `fitted_to` are decided by the same prices, whatever their number. What rows to come will cost is what they will
+    where they fill the same share of places.
 
     Examples
     --------
@@ -210,39 +150,42 @@ def expected_loss(
     if calibrator is not None and fitted_to is None:
         raise InvalidInputError("calibrator= needs fitted_to=, the rows (scores, y) that it was fitted to. Pass them.")
     chosen = read_policy(policy, problem)
-    if fitted_to is not None and (chosen.actions is not None or chosen.policy.problem.capacity):
-        what = "capacities" if chosen.actions is None else "actions that are given"
+    is_limited = bool(chosen.policy.problem.capacity)
+    if fitted_to is not None and (chosen.actions is not None or (is_limited and not chosen.is_policy)):
+        what = "actions that are given" if chosen.rule is None else "capacities of a rule"
         raise InvalidInputError(
             f"fitted_to= says nothing of {what}: which its rows would get is not known. Leave it out."
         )
-    read = _of_number if chosen.policy.problem.is_of_number else _of_classes
-    rows, promised, variance = read(predictions, chosen, calibrator, costs, per)
-    rows = _with_known(rows, sample_weight, cluster, time, label_end)
-    kept = rows.weights > 0.0
-    rows, promised, variance = rows.take(kept), promised[kept], variance[kept]
-    off = None if fitted_to is None else _correction(chosen, calibrator, fitted_to, n_folds)
-    return _score(rows, promised, variance, off, about=about, level=level, evaluated_on=evaluated_on)
+    if groups is not None and calibrator is None:
+        raise InvalidInputError("groups= is what a calibrator was fitted by, and there is none. Leave it out.")
+    if chosen.policy.problem.is_of_number:
+        promised = _of_number(predictions, chosen, calibrator, costs, per)
+    else:
+        promised = promised_of_classes(predictions, chosen, calibrator, costs, per, groups)
+    rows = _with_known(promised.rows, sample_weight, cluster, time, label_end)
+    promised = replace(promised, rows=rows).take(rows.weights > 0.0)
+    off = None if fitted_to is None else correction_of(chosen, calibrator, fitted_to, n_folds, promised)
+    return score_of(promised, off, about=about, level=level, evaluated_on=evaluated_on)
 
 
-def _score(
-    rows: Rows,
-    promised: FloatArray,
-    variance: FloatArray,
-    off: _Correction | None,
+def score_of(
+    promised: Promised,
+    off: Correction | None,
     *,
     about: About,
     level: float,
     evaluated_on: str,
 ) -> Score:
     """Return the promise of rows with weight, with its interval."""
-    weight = rows.weights
-    mean = float(np.average(promised, weights=weight))
+    rows, weight = promised.rows, promised.rows.weights
+    mean = float(np.average(promised.mean, weights=weight))
     if about == "rows":  # these are given; what their outcomes will be is not
-        of_outcomes = float(np.sum(weight**2 * variance)) / float(weight.sum()) ** 2
+        of_outcomes = float(np.sum(weight**2 * promised.variance)) / float(weight.sum()) ** 2
         by_predictions = MeanError(math.sqrt(of_outcomes), math.inf, 0.0)
         own = UnitError(by_predictions if off is None else off.of_outcomes(kish_size(weight)))
     else:
-        own = error_over_units(promised, weight, units_of(rows, promised))
+        values = promised.influence()
+        own = error_over_units(values, weight, units_of(rows, values))
     if off is None:
         value, error, method = mean, own.error, f"{own.method}, calibration taken as exact"
         note = "the predictions are taken for calibrated: fitted_to= says how far they may be off"
@@ -257,10 +200,15 @@ def _score(
     return found.to_score("expected_loss", level=level, n=rows.n_rows, evaluated_on=evaluated_on, n_eff=n_eff)
 
 
-def _of_classes(
-    predictions: Any, chosen: Chosen, calibrator: Any, costs: Any, per: ArrayLike | None
-) -> tuple[Rows, FloatArray, FloatArray]:
-    """Return rows of probabilities, with what each row's action is expected to lose, and the variance of that."""
+def promised_of_classes(
+    predictions: Any,
+    chosen: Chosen,
+    calibrator: Any = None,
+    costs: Any = None,
+    per: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> Promised:
+    """Return rows of probabilities, with what each row's action is expected to lose."""
     policy, problem = chosen.policy, chosen.policy.problem
     if calibrator is None:
         checked = problem.read_probabilities(predictions)
@@ -268,38 +216,41 @@ def _of_classes(
     else:
         if not isinstance(calibrator, Fitted):
             raise InvalidTypeError(f"calibrator is a {type(calibrator).__name__}. Pass a fitted calibrator.")
-        read = calibrator.read(predictions)
+        read = calibrator.read(predictions, groups=groups)
         n_columns = max(read.scores.ndim, 1) if read.is_binary else read.scores.shape[1]
         problem, _ = problem.for_labels(calibrator.classes_, n_columns, name="the calibrator's classes")
         made = problem.read_probabilities(calibrator.apply(read))
         policy, rows = Policy(problem, threshold=policy.threshold), read.with_scores(made.values)
         given = rows.scores
     losses = problem.loss_of_rows(rows.n_rows, costs)
-    by_policy = policy.codes(rows.scores, losses, policy.read_per(per, rows.n_rows))
-    taken = chosen.taken(given, by_policy, rows.n_rows)
+    of_per = policy.read_per(per, rows.n_rows)
     mean, variance = moments(rows.scores, losses)
-    return rows, of_taken(mean, taken), of_taken(variance, taken)
+    taken = chosen.taken(given, policy.codes(rows.scores, losses, of_per), rows.n_rows)
+    return _promised(chosen, rows, mean, variance, taken, of_per)
 
 
-def _of_number(
-    predictions: Any, chosen: Chosen, calibrator: Any, costs: Any, per: ArrayLike | None
-) -> tuple[Rows, FloatArray, FloatArray]:
-    """Return rows of a number, with what each row's action is expected to lose, and the variance of that."""
+def _of_number(predictions: Any, chosen: Chosen, calibrator: Any, costs: Any, per: ArrayLike | None) -> Promised:
+    """Return rows of a number, with what each row's action is expected to lose."""
     forecast = as_distributions(predictions, "predictions")
     if calibrator is not None:
-        forecast = _as_recalibrator(calibrator).transform(forecast)
+        forecast = as_recalibrator(calibrator).transform(forecast)
     outlook = chosen.policy.problem.outlook(forecast, costs)
-    taken, _ = taken_by(chosen, outlook, forecast, per)
-    return Rows(outlook.scores), of_taken(outlook.mean, taken), of_taken(outlook.variance, taken)
+    taken, of_per = taken_by(chosen, outlook, forecast, per)
+    return _promised(chosen, Rows(outlook.scores), outlook.mean, outlook.variance, taken, of_per)
 
 
-def _as_recalibrator(given: Any) -> _Recalibrator:
-    if not (hasattr(given, "transform") and hasattr(given, "fresh")):
-        raise InvalidTypeError(
-            f"calibrator is a {type(given).__name__}, and predictions are a forecast. Pass a fitted recalibrator of "
-            "forecasts, such as calibrant.forecasts.AverageRecalibrator()."
-        )
-    return given  # type: ignore[no-any-return]
+def _promised(
+    chosen: Chosen, rows: Rows, mean: FloatArray, variance: FloatArray, taken: IntArray, per: IntArray | None
+) -> Promised:
+    """Return the rows with what the action of each is expected to lose, and the prices of places."""
+    found = Promised(rows, of_taken(mean, taken), of_taken(variance, taken), taken)
+    capacity = chosen.policy.capacity_by_number
+    if not capacity or not chosen.is_policy:
+        return found
+    group = np.zeros(taken.size, dtype=np.int64) if per is None else per
+    at = [group == g for g in range(int(group.max()) + 1)]
+    charges = np.array([charges_of(mean[each], taken[each], capacity) for each in at])
+    return replace(found, group=group, charges=charges)
 
 
 def _with_known(
@@ -311,98 +262,3 @@ def _with_known(
 ) -> Rows:
     weight = as_weight(sample_weight, rows.n_rows, rows="predictions")
     return replace(depending(rows, cluster, time, label_end, "predictions"), weight=weight)
-
-
-def _correction(
-    chosen: Chosen, calibrator: Any, fitted_to: CalibrationRows | tuple[Any, ArrayLike], n_folds: int
-) -> _Correction:
-    """Return what promises are off by on rows with outcomes, each decided by a map that was fitted without it."""
-    given = fitted_to if isinstance(fitted_to, CalibrationRows) else _as_calibration_rows(fitted_to)
-    names = ("the scores of fitted_to", "the labels of fitted_to")
-    what: dict[str, Any] = {name: getattr(given, name) for name in ("sample_weight", "cluster", "time", "label_end")}
-    decides, problem = chosen.policy if chosen.rule is None else chosen.rule, chosen.policy.problem
-    of = None if chosen.rule is None else problem
-    if calibrator is None or problem.is_of_number:
-        decided = read_decided(given.y, given.scores, decides, of, costs=given.costs, names=names, **what)
-        if calibrator is None:
-            return _off(decided, "checked on other rows")
-        return _cross_fitted(_by_recalibrators(decided, chosen, _as_recalibrator(calibrator), given, n_folds))
-    calibrator = _as_refittable(calibrator)
-    rows = read_rows(given.scores, given.y, names=names, input=calibrator.input, both_classes=True, **what)
-    fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
-    if fewest < 2:
-        raise InvalidInputError(f"{names[1]} hold a class in {count(fewest, 'row')}. Cross-fitting needs two at least.")
-    typed, _ = problem.for_labels(rows.classes, max(rows.scores.ndim, 1) if rows.is_binary else rows.n_classes)
-    typed_chosen = chosen._replace(policy=Policy(typed, threshold=chosen.policy.threshold))
-    decided = decide_rows(typed_chosen, rows.with_scores(_out_of_fold(calibrator, rows, n_folds)), given.costs, None)
-    return _cross_fitted(decided)
-
-
-def _as_refittable(calibrator: Any) -> Any:
-    """Refuse what can't be fitted to some of its rows."""
-    if not (isinstance(calibrator, Configured) and hasattr(calibrator, "fit_rows")):
-        raise InvalidInputError(
-            f"a {type(calibrator).__name__} can't be fitted again without some rows. Pass a calibrator such as "
-            "cb.BetaCalibrator(), or the probabilities and outcomes of rows that it was not fitted to, without "
-            "calibrator=."
-        )
-    return calibrator
-
-
-def _cross_fitted(decided: Decided) -> _Correction:
-    n = count(decided.rows.n_rows, "row")
-    found = _off(decided, f"cross-fitted on {n} that the calibrator was fitted to")
-    return replace(found, more=(_UNSEEN * found.value) ** 2)
-
-
-def _by_recalibrators(
-    decided: Decided, chosen: Chosen, recalibrator: _Recalibrator, given: CalibrationRows, n_folds: int
-) -> Decided:
-    """Return rows as decided by forecasts that recalibrators fitted without them made."""
-    weight = as_weight(given.sample_weight, len(given.scores))
-    numbers = np.arange(len(given.scores)) if weight is None else np.flatnonzero(weight)
-    y, rows = np.asarray(as_scores(given.y).values)[numbers], decided.rows
-    folds = rows.folds(min([n_folds, rows.n_rows, *(each.n for each in decided.units(decided.gaps))]))
-    mean, variance, taken = decided.expected.copy(), decided.variance.copy(), decided.taken.copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # of parts: the fit to all rows has said it
-        for fold in range(int(folds.max()) + 1):
-            held, train = folds == fold, rows.fitted_without(folds, fold)
-            found = {name: getattr(rows, field) for name, field in _KNOWN.items()}
-            known = {name: None if values is None else values[train] for name, values in found.items()}
-            fitted = recalibrator.fresh().fit(given.scores[numbers[train]], y[train], **known)
-            forecast = fitted.transform(given.scores)  # of all rows, which costs come with
-            outlook = chosen.policy.problem.outlook(forecast, given.costs)
-            acts, _ = taken_by(chosen, outlook, forecast, None)
-            at = numbers[held]
-            mean[held], variance[held], taken[held] = outlook.mean[at], outlook.variance[at], acts[at]
-    return replace(decided, expected=mean, variance=variance, taken=taken)
-
-
-def _out_of_fold(calibrator: Any, rows: Rows, n_folds: int) -> FloatArray:
-    """Return probabilities of rows by maps that were fitted without them."""
-    units = [each.n for each in units_of(rows)]
-    folds = rows.folds(min([n_folds, rows.n_rows, *units]))
-    found = np.empty_like(rows.scores)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # of parts: the fit to all rows has said it
-        for fold in range(int(folds.max()) + 1):
-            held = folds == fold
-            train = rows.take(rows.fitted_without(folds, fold))
-            found[held] = calibrator.fresh().fit_rows(train).apply(rows.take(held))
-    return found
-
-
-def _off(decided: Decided, method: str) -> _Correction:
-    residual = decided.gaps
-    found = error_over_units(residual, decided.weight, decided.units(residual), least_variance=decided.outcome_variance)
-    value, size = float(np.average(residual, weights=decided.weight)), kish_size(decided.weight)
-    return _Correction(value, found.error, method, size)
-
-
-def _as_calibration_rows(given: Any) -> CalibrationRows:
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise InvalidTypeError(
-            f"fitted_to is a {type(given).__name__}. Pass (scores, y) or CalibrationRows(scores, y)."
-        )
-    return CalibrationRows(*given)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from calibrant.decisions.losses import ColumnLosses
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.decisions.numbers import (
+    DistributionColumns,
+    NumberLosses,
+    as_distribution_columns,
+    refuse_distribution_columns,
+)
+from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.fitted import Fitted
 from calibrant.numerics import LARGEST
 from calibrant.persistence import (
@@ -24,12 +31,28 @@ from calibrant.validation import match_classes
 if TYPE_CHECKING:
     from calibrant.decisions.policy import Policy
 
+#: The columns that a policy reads, as `to_sql` takes them.
+Columns: TypeAlias = str | Sequence[str] | DistributionColumns | None
+#: Columns of costs by name.
+Costs: TypeAlias = dict[str, Term]
+
+
+class _Chances(NamedTuple):
+    """Columns of a table, and what makes of them the chances of the classes, or of the ranges of a number.
+
+    Of two there is one column, that of the second. Missing where `Policy.decide` refuses the row.
+    """
+
+    names: list[str]
+    n_classes: int
+    make: Callable[[SqlBuilder, Sequence[Expression], Costs], Term]
+
 
 def policy_sql(
     policy: Policy,
     dialect: DialectName,
     *,
-    columns: str | Sequence[str] | None,
+    columns: Columns,
     calibrator: Fitted | None,
     table: str,
     keep: Sequence[str],
@@ -37,33 +60,23 @@ def policy_sql(
 ) -> str:
     """Return the SELECT of `Policy.to_sql`."""
     entries = _entries(policy)
-    fitted = None if calibrator is None else check_fitted(calibrator, Fitted, "export")
-    if fitted is not None:
-        fitted.check_exportable()
-        names = score_columns(fitted, columns)
-    else:
-        names = column_names([columns] if isinstance(columns, str) else columns or ["p"], "columns")
-        names = _by_class(policy, names)
-    n_classes = max(len(names), 2)
-    if len(entries[0]) != n_classes:
+    of_number = policy.problem.is_of_number
+    chances = _of_ranges(policy, columns, calibrator) if of_number else _of_classes(policy, columns, calibrator)
+    if len(entries[0]) != chances.n_classes:
         raise ShapeError(
-            f"columns={names!r:.80} {'is' if len(names) == 1 else 'are'} of {n_classes} classes, and the losses of "
-            f"{len(entries[0])}. Name a column for each class."
+            f"columns={chances.names!r:.80} {'is' if len(chances.names) == 1 else 'are'} of {chances.n_classes} "
+            f"classes, and the losses of {len(entries[0])}. Name a column for each class."
         )
-    costs = list(dict.fromkeys(entry for row in entries for entry in row if isinstance(entry, str)))
-    low, high = (0.0, 1.0) if fitted is None else fitted.score_range
+    costs = list(dict.fromkeys([e for row in entries for e in row if isinstance(e, str)] + policy.problem.cost_columns))
+    names = chances.names
 
     def make(b: SqlBuilder, given: Sequence[Expression]) -> list[Expression]:
-        scores = Term(b, tuple(b.source(column, low, high) for column in given[: len(names)]))
         losses = {
             name: Term(b, (b.source(column, -LARGEST, LARGEST),))
             for name, column in zip(costs, given[len(names) :], strict=True)
         }
-        if fitted is None:
-            prob = b.only_where(b.usable(scores, 0.0, 1.0, sums_to_one=len(names) > 1), scores)
-        else:
-            prob = fitted.usable_formula(b, scores, len(names))
-        return [_chosen(policy, b, b.hold(prob), len(names), entries, losses)]
+        prob = b.hold(chances.make(b, given[: len(names)], losses))
+        return [_chosen(policy, b, prob, entries, losses)]
 
     return select_of(dialect, [*names, *costs], column_names([output], "output"), make, table=table, keep=keep)
 
@@ -77,6 +90,11 @@ def _entries(policy: Policy) -> list[list[float | str]]:
             "Python."
         )
     own = problem.losses
+    if isinstance(own, NumberLosses):
+        raise InvalidInputError(
+            "losses of a function have no form in SQL. Give the losses of ranges of the number, thresholds=, or call "
+            "policy.apply, which takes functions."
+        )
     if problem.table is not None:
         return [list(row) for row in problem.table.tolist()]
     if not isinstance(own, ColumnLosses):
@@ -87,6 +105,55 @@ def _entries(policy: Policy) -> list[list[float | str]]:
     return problem.entries
 
 
+def _of_classes(policy: Policy, columns: Columns, calibrator: Fitted | None) -> _Chances:
+    """Return probabilities of classes, or what a calibrator makes of scores."""
+    given_names = refuse_distribution_columns(columns, "columns")
+    fitted = None if calibrator is None else check_fitted(calibrator, Fitted, "export")
+    if fitted is not None:
+        fitted.check_exportable()
+        names = score_columns(fitted, given_names)
+    else:
+        names = column_names([given_names] if isinstance(given_names, str) else given_names or ["p"], "columns")
+        names = _by_class(policy, names)
+    low, high = (0.0, 1.0) if fitted is None else fitted.score_range
+
+    def make(b: SqlBuilder, given: Sequence[Expression], costs: Costs) -> Term:  # noqa: ARG001
+        scores = Term(b, tuple(b.source(column, low, high) for column in given))
+        if fitted is None:
+            return b.only_where(b.usable(scores, 0.0, 1.0, sums_to_one=len(names) > 1), scores)
+        return fitted.usable_formula(b, scores, len(names))
+
+    return _Chances(names, max(len(names), 2), make)
+
+
+def _of_ranges(policy: Policy, columns: Columns, calibrator: Fitted | None) -> _Chances:
+    """Return the chances that forecasts in columns give the ranges of a number."""
+    if calibrator is not None:
+        raise InvalidTypeError(
+            f"a {type(calibrator).__name__} that makes forecasts of forecasts has no form in SQL. Write what it says "
+            "to quantiles by calibrant forecast apply, and name these columns; or call policy.apply."
+        )
+    of = as_distribution_columns(columns, "columns")
+    ranges = policy.problem.ranges
+    assert ranges is not None  # noqa: S101 - `_entries` has refused functions
+
+    def make(b: SqlBuilder, given: Sequence[Expression], costs: Costs) -> Term:
+        numbers = [Term(b, (b.source(column, -of.largest, of.largest),)) for column in given]
+        at = [costs[each] if isinstance(each, str) else b.number(each) for each in ranges.thresholds]
+        below = [of.below(b, numbers, each) for each in at]
+        ends = [*below, b.number(1.0)]
+        shares = [1.0 - below[0]] if len(below) == 1 else [below[0], *(high - low for low, high in pairwise(ends))]
+        conditions = [low < high for low, high in pairwise(at)] if ranges.columns else []
+        conditions += [b.usable(b.columns(numbers), 0.0, 0.0, sums_to_one=False)]
+        form = of.usable(b, numbers)
+        prob = b.columns(shares)
+        for condition in [*conditions, *([] if form is None else [form])]:
+            prob = b.only_where(condition, b.hold(prob))
+        return prob
+
+    return _Chances(list(of.names), len(ranges.thresholds) + 1, make)
+
+
 def _by_class(policy: Policy, names: list[str]) -> list[str]:
     classes = policy.problem.classes
     if classes is None or len(names) == 1:
@@ -95,15 +162,9 @@ def _by_class(policy: Policy, names: list[str]) -> list[str]:
     return names if places is None else [names[j] for j in places]
 
 
-def _chosen(
-    policy: Policy,
-    b: SqlBuilder,
-    prob: Term,
-    n_columns: int,
-    entries: list[list[float | str]],
-    costs: dict[str, Term],
-) -> Expression:
+def _chosen(policy: Policy, b: SqlBuilder, prob: Term, entries: list[list[float | str]], costs: Costs) -> Expression:
     """Return the name of the action of a row, NULL where its probabilities or costs are missing."""
+    n_columns = len(prob.payload)
     positive = b.column(prob, 0 if n_columns == 1 else 1)
     if policy.threshold is not None:
         return b.text_case([positive >= policy.threshold, positive < policy.threshold], policy.actions[::-1])

@@ -91,7 +91,7 @@ def _refuse_text(values: TimeArray, name: str) -> None:
     is_text = np.array([isinstance(value, str) for value in values.tolist()] if values.dtype.kind in "OUT" else [])
     if is_text.any():
         problem = f"{str(values[int(is_text.argmax())])!r:.80} is text, not a time"
-        fix = "Pass datetimes; in a file write 1999-04-01, as 01/04/1999 may be two days."
+        fix = "Pass datetimes, in Parquet a column of dates; in CSV write 1999-04-01, as 01/04/1999 may be two days."
         raise InvalidTypeError(at_first(is_text, name, problem, fix))
 
 

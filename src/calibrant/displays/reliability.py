@@ -233,8 +233,8 @@ class ReliabilityDisplay:
         if ax_histogram is not None:
             self._draw_histogram(ax_histogram, start)
             diagram.finish_panel(ax_histogram, ax, "Predicted probability")
-        style.add_legend(ax, is_own=is_own, n_columns=2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1)
-        if is_own:
+        n_columns = 2 if len(self.histograms) == 1 or n > _MAX_ONE_COLUMN else 1
+        if style.add_legend(ax, is_own=is_own, n_columns=n_columns):
             style.fit_height(self.figure_)
         return self
 

@@ -118,7 +118,7 @@ class SegmentDisplay:
         parts: dict[str, tuple[Any, dict[str, Any]]] = {
             "too high": (is_off & (gap > 0.0), {"color": _HIGH, "marker": "^"}),
             "too low": (is_off & (gap <= 0.0), {"color": _LOW, "marker": "v"}),
-            "not found off": (~is_off, {"color": style.MUTED, "marker": "o", "markerfacecolor": "white"}),
+            "not found off": (~is_off, {"color": style.MUTED, "marker": "o", "markerfacecolor": "none"}),
         }
         for label, (kept, own) in parts.items():
             if kept.any():
@@ -126,8 +126,6 @@ class SegmentDisplay:
 
     def _name_worst(self, ax: Axes, points: SegmentPoints, top: float) -> None:
         """Write beside the worst segments what they are, towards the middle of the picture."""
-        if not points.n:
-            return
         middle = math.sqrt(min(points.n) * max(points.n))
         for label, n, sigma in zip(points.labels, points.n, points.sigma, strict=False):
             is_left = n > middle

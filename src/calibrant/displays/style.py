@@ -59,6 +59,10 @@ def place(ax: Axes | None, size: tuple[float, float]) -> tuple[Axes, Figure]:
     return ax, figure_of(ax)
 
 
+#: The mark of a legend that a display placed above the axes of its own figure.
+_ABOVE = "calibrant-legend"
+
+
 def figure_of(ax: Axes) -> Figure:
     """Return the figure that axes lie in: all of it where they lie in a part."""
     return cast("Figure", ax.get_figure(root=True))
@@ -89,13 +93,21 @@ def _lay_out(figure: Figure) -> None:
         engine.execute(figure)
 
 
-def add_legend(ax: Axes, *, is_own: bool, n_columns: int = 1, title: str | None = None) -> None:
-    """Name what was drawn: above the axes in a figure of the display's own, else inside them."""
-    if is_own:
-        place: dict[str, Any] = {"loc": "outside upper left", "ncols": n_columns, "alignment": "left"}
-        figure_of(ax).legend(title=title, frameon=False, fontsize="small", **place)
+def add_legend(ax: Axes, *, is_own: bool, n_columns: int = 1, title: str | None = None) -> bool:
+    """Name what was drawn: above the axes in a figure of a display's own, else inside them; say whether above.
+
+    A further display in such a figure names all that is drawn there, in the same place.
+    """
+    figure = figure_of(ax)
+    above = [legend for legend in figure.legends if legend.get_gid() == _ABOVE]
+    if is_own or above:
+        for legend in above:
+            legend.remove()
+        place: dict[str, Any] = {"loc": "outside upper left", "ncols": n_columns, "alignment": "left", "borderpad": 0.0}
+        figure.legend(title=title, frameon=False, fontsize="small", **place).set_gid(_ABOVE)
     else:
         ax.legend(title=title, frameon=title is not None, fontsize="x-small", title_fontsize="x-small")
+    return is_own or bool(above)
 
 
 def count_text(total: float) -> str:

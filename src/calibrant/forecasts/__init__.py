@@ -19,6 +19,7 @@ from calibrant.forecasts.calibration import (
     threshold_calibration_error as threshold_calibration_error,
     threshold_calibration_errors as threshold_calibration_errors,
 )
+from calibrant.forecasts.columns import ForecastColumns as ForecastColumns
 from calibrant.forecasts.coverage import (
     CoverageByLevel as CoverageByLevel,
     coverage_by_level as coverage_by_level,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -27,18 +28,18 @@ _LEAF = -1
 
 
 class NodeArrays(NamedTuple):
-    """The nodes as the compiled loop takes them."""
+    """The nodes as the compiled loop takes them: tree by tree, right children next after left ones, sets as bits."""
 
+    roots: npt.NDArray[np.int32]
     column: npt.NDArray[np.int32]
     threshold: FloatArray
     left: npt.NDArray[np.int32]
-    right: npt.NDArray[np.int32]
     missing_left: npt.NDArray[np.bool_]
     first_word: npt.NDArray[np.int32]
     words: npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class TreesMap(Map):
     """The sum of the leaves that a row of columns falls into, one leaf of each tree.
 
@@ -74,25 +75,15 @@ class TreesMap(Map):
 
     def apply(self, scores: FloatArray) -> FloatArray:
         """Return the sums of rows of columns, shape (n,), or (n, K) of K outputs."""
-        nodes = self.node_arrays()
+        nodes = _ARRAYS.get(self)
+        if nodes is None:
+            _ARRAYS[self] = nodes = _node_arrays(self)
         out = np.zeros((scores.shape[0], self.n_outputs))
-        roots, outputs = self.roots.astype(np.int32), self.outputs.astype(np.int32)
-        if scores.shape[0] * roots.size >= _COMPILED_FROM and kernels.can_compile():
-            kernels.sum_trees(np.array(scores, order="C", copy=None), roots, outputs, *nodes, out)
+        if scores.shape[0] * self.n_trees >= _COMPILED_FROM and kernels.can_compile():
+            kernels.sum_trees(np.array(scores, order="C", copy=None), self.outputs.astype(np.int32), *nodes, out)
         else:
-            _walk(scores, self.roots, self.outputs, nodes, out)
+            _walk(scores, self.outputs, nodes, out)
         return out[:, 0] if self.n_outputs == 1 else out
-
-    def node_arrays(self) -> NodeArrays:
-        """Return the nodes as the compiled loop takes them: sets of codes as bits."""
-        is_set = self.set_sizes > 0
-        first_word = np.where(is_set, (np.cumsum(is_set) - 1) * _WORDS, -1)
-        words = np.zeros(int(is_set.sum()) * _WORDS, np.uint64)
-        of_code = np.repeat(first_word, self.set_sizes) + (self.set_codes >> 6)
-        np.bitwise_or.at(words, of_code, np.uint64(1) << (self.set_codes & 63).astype(np.uint64))
-        ints = (a.astype(np.int32) for a in (self.columns, self.left, self.right, first_word))
-        column, left, right, first = ints
-        return NodeArrays(column, self.values, left, right, self.missing_left.astype(np.bool_), first, words)
 
     def sets(self) -> list[list[int]]:
         """Return the codes of each node's set, empty where it has none."""
@@ -163,24 +154,49 @@ def _check_nodes(trees: TreesMap, parts: dict[str, DocumentField]) -> None:
         parts["values"].refuse("has leaves whose sum float64 can't hold")
 
 
-def _walk(values: FloatArray, roots: IntArray, outputs: IntArray, nodes: NodeArrays, out: FloatArray) -> None:
+def _node_arrays(trees: TreesMap) -> NodeArrays:
+    """Return the nodes in the order of the compiled loop: of each tree level by level."""
+    tree = np.zeros(trees.columns.size, dtype=np.int64)
+    tree[trees.roots] = np.arange(trees.n_trees)
+    levels = [trees.roots]
+    while (inner := levels[-1][trees.columns[levels[-1]] >= 0]).size:
+        levels.append(np.stack((trees.left[inner], trees.right[inner]), axis=1).ravel())
+        tree[levels[-1]] = np.repeat(tree[inner], 2)
+    order = np.concatenate(levels)
+    order = order[np.argsort(tree[order], kind="stable")]
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    is_set = trees.set_sizes > 0
+    first_word = np.where(is_set, (np.cumsum(is_set) - 1) * _WORDS, -1)
+    words = np.zeros(int(is_set.sum()) * _WORDS, np.uint64)
+    of_code = np.repeat(first_word, trees.set_sizes) + (trees.set_codes >> 6)
+    np.bitwise_or.at(words, of_code, np.uint64(1) << (trees.set_codes & 63).astype(np.uint64))
+    ints = (place[trees.roots], trees.columns[order], place[trees.left[order]], first_word[order])
+    roots, column, left, first = (each.astype(np.int32) for each in ints)
+    missing_left = trees.missing_left[order].astype(np.bool_)
+    return NodeArrays(roots, column, trees.values[order], left, missing_left, first, words)
+
+
+#: The arrays of trees that have been applied: they take longer to make than a few rows take.
+_ARRAYS: WeakKeyDictionary[TreesMap, NodeArrays] = WeakKeyDictionary()
+
+
+def _walk(values: FloatArray, outputs: IntArray, nodes: NodeArrays, out: FloatArray) -> None:
     """Do in NumPy what the compiled loop does: one step of all rows in all trees at a time, the same bits."""
     rows = np.arange(values.shape[0])[:, None]
-    at = np.broadcast_to(roots, (values.shape[0], roots.size)).copy()
-    while True:
-        column = nodes.column[at]
-        is_inner = column >= 0
-        if not is_inner.any():
-            break
+    at = np.repeat(nodes.roots[None, :], values.shape[0], axis=0)
+    has_sets = nodes.words.size > 0
+    while (is_inner := (column := nodes.column[at]) >= 0).any():
         v = values[rows, column]
         is_missing = np.isnan(v)
         is_left = v <= nodes.threshold[at]
-        first = nodes.first_word[at]
-        if (is_set := first >= 0).any():
+        if has_sets:
+            first = nodes.first_word[at]
+            is_set = first >= 0
             code = np.where(is_set & ~is_missing, v, 0.0).astype(np.int64)
             word = nodes.words[np.where(is_set, first + (code >> 6), 0)]
             is_left = np.where(is_set, (word >> (code & 63).astype(np.uint64)) & np.uint64(1) != 0, is_left)
         is_left = np.where(is_missing, nodes.missing_left[at], is_left)
-        at = np.where(is_inner, np.where(is_left, nodes.left[at], nodes.right[at]), at)
+        at = np.where(is_inner, nodes.left[at] + ~is_left, at)
     for t, k in enumerate(outputs.tolist()):
         out[:, k] += nodes.threshold[at[:, t]]

@@ -156,8 +156,6 @@ class Audit(Readable):
         """What was found, and what of chance, in words."""
         looked = f"{count(len(self.findings), 'segment')} of at least {count(self.min_rows, 'row')}"
         sure = f"of calibrated predictions none would be, with {percent_level(self.level)}"
-        if not self.findings:
-            return f"No segment has {count(self.min_rows, 'row')}: nothing was looked at."
         if not self.off:
             return f"No segment found whose predictions are off, of {looked}."
         return f"Of {looked}, {len(self.off):,} found off ({sure}). Worst: {self.off[0].words}."
@@ -209,7 +207,7 @@ def audit(
     depth : int
         How many features are crossed: 1 for their values, 2 also for those of each pair; 0 for all rows together.
     min_rows : int
-        Segments with fewer rows are left out.
+        Segments with fewer rows are left out, but not all rows together.
     n_bins : int
         Numbers with more distinct values are cut into so many bins at their quantiles.
     max_levels : int
@@ -306,12 +304,10 @@ def audit_rows(
     for of, kept in zip(walks, segments.is_kept, strict=True):
         scales.append(np.divide(1.0, of.deviation, out=np.zeros(kept.size), where=kept & (of.deviation > 0.0)))
         sigmas.append(of.sigma[kept])
-    sigma = np.concatenate(sigmas) if sigmas else np.empty(0)
-    drawn = np.zeros(1)
-    if sigma.size:
-        drawn = draw_largest(data, segments, scales, reached=sigma.max(), n_draws=n_draws, rng=generator)
+    sigma = np.concatenate(sigmas)
+    drawn = draw_largest(data, segments, scales, reached=sigma.max(), n_draws=n_draws, rng=generator)
     critical = float(np.quantile(drawn, level, method="higher"))
-    p = iter(np.split(p_values(sigma, drawn), np.cumsum([each.size for each in sigmas])[:-1]) if sigmas else ())
+    p = iter(np.split(p_values(sigma, drawn), np.cumsum([each.size for each in sigmas])[:-1]))
     findings: list[Finding] = []
     for family, of, kept in zip(segments.families, walks, segments.is_kept, strict=True):
         findings += _findings(data, family, of, np.flatnonzero(kept), next(p), level=level, critical=critical)

@@ -77,12 +77,17 @@ class ModelComparison(Readable):
     @property
     def better(self) -> tuple[str, ...]:
         """The challengers that are shown to predict better than the champion, in the order of `ranked`."""
-        return tuple(name for name in self.ranked if deciding(self.differences[name]).high < 0.0)
+        return tuple(name for name in self.ranked if _shown(self.differences[name]) < 0)
 
     @property
     def worse(self) -> tuple[str, ...]:
         """The challengers that are shown to predict worse than the champion, in the order of `ranked`."""
-        return tuple(name for name in self.ranked if deciding(self.differences[name]).low > 0.0)
+        return tuple(name for name in self.ranked if _shown(self.differences[name]) > 0)
+
+    @property
+    def contradicted(self) -> tuple[str, ...]:
+        """The challengers of which an infinite log loss says the contrary of the Brier score."""
+        return tuple(name for name in self.ranked if _is_contradicted(self.differences[name]))
 
     @property
     def figures(self) -> dict[str, Score]:
@@ -115,6 +120,7 @@ class ModelComparison(Readable):
             "champion": self.champion,
             "better": list(self.better),
             "worse": list(self.worse),
+            "contradicted": list(self.contradicted),
             "level": self.level,
             "difference_level": self.difference_level,
             **({"notes": list(self.notes)} if self.notes else {}),
@@ -194,10 +200,12 @@ def compare_models(
     The rows must be new to all models: one that was fitted to them, or chosen by them, looks better than it is.
 
     The verdict goes by log loss, and by the Brier score where the log loss of both models is infinite: proper scores
-    reward both order and calibration. A challenger predicts better where the whole interval of the difference lies
-    below 0. Where it holds 0 these rows show no difference, which is no proof that there is none: its ends say how
-    large one may be. AUC and calibration error say what a difference comes from. Three of them are looked at beside
-    the verdict, each at its own level.
+    reward both order and calibration. Where one log loss is infinite and the Brier score shows the contrary, neither is
+    shown to predict better: a single event that was called impossible is all that speaks against a model.
+
+    A challenger predicts better where the whole interval of the difference lies below 0. Where it holds 0 these rows
+    show no difference, which is no proof that there is none: its ends say how large one may be. AUC and calibration
+    error say what a difference comes from. Three of them are looked at beside the verdict, each at its own level.
 
     Differences of mean losses are means over rows, with Student's t interval by Hall's transformation for skewness; of
     rows that are not independent it rests on sums over clusters, or over blocks of time. That of the AUC is DeLong's,
@@ -310,6 +318,20 @@ def deciding(differences: Mapping[str, Score]) -> Score:
     return differences["brier_difference"] if math.isnan(log_loss.value) else log_loss
 
 
+def _is_contradicted(differences: Mapping[str, Score]) -> bool:
+    """Say whether a single impossible event decides the log loss, and the Brier score shows the contrary."""
+    log_loss, brier = (differences[key + DIFFERENCE] for key in ("log_loss", "brier"))
+    return math.isinf(log_loss.value) and excludes(brier) and log_loss.value * brier.value < 0.0
+
+
+def _shown(differences: Mapping[str, Score]) -> int:
+    """Return -1 where a challenger is shown to predict better, 1 where worse, and 0 where neither is shown."""
+    found = deciding(differences)
+    if _is_contradicted(differences) or not (found.high < 0.0 or found.low > 0.0):
+        return 0
+    return -1 if found.high < 0.0 else 1
+
+
 def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str) -> str:
     """Say which of two models predicts better, by log loss, and what their difference comes from."""
     ours, theirs = _named(name), _named(champion)
@@ -317,8 +339,12 @@ def verdict_of_difference(scores: Mapping[str, Score], name: str, champion: str)
     if log_loss.method == "same probabilities":
         return f"{ours} gives the same probabilities as {theirs}."
     why = _why(scores, ours)
+    infinite = "is infinite: something happened that it had given probability 0"
+    if _is_contradicted(scores):
+        whose = ours if log_loss.value > 0.0 else theirs
+        said = f"log loss and Brier score contradict each other. The log loss of {whose} {infinite}"
+        return f"{ours} and {theirs}: {said}. The Brier score of {ours} is {_by(brier)} ({_size(brier)}).{why}"
     if math.isinf(log_loss.value):
-        infinite = "is infinite: something happened that it had given probability 0"
         said = f"predicts worse than {theirs} by log loss, which {infinite}"
         if log_loss.value < 0.0:
             said = f"predicts better than {theirs}, whose log loss {infinite}"

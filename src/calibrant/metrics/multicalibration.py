@@ -51,8 +51,6 @@ class MulticalibrationError(Plain):
     @classmethod
     def of_audit(cls, found: Audit) -> MulticalibrationError:
         """Return the worst segment of an audit."""
-        if not found.findings:
-            return cls(np.nan, 1.0, np.nan, np.nan, found.critical, "", 0, 0)
         worst = found.findings[0]
         return cls(
             worst.sigma,
@@ -68,8 +66,6 @@ class MulticalibrationError(Plain):
     @property
     def words(self) -> str:
         """The error in words."""
-        if not self.n_segments:
-            return "No segment has enough rows."
         return (
             f"{self.sigma:.3g} standard deviations (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
             f"{self.segment}, the worst of {count(self.n_segments, 'segment')}."

@@ -165,7 +165,7 @@ class Segments:
     def of(cls, features: Features, n: int, settings: SegmentSettings) -> Segments:
         """Find the segments of up to `depth` features among `n` rows.
 
-        One that holds the same rows as a segment with a condition less is left out.
+        All rows are one, however few. One that holds the same rows as a segment with a condition less is left out.
         """
         columns = [CutColumn.of(name, feature, settings) for name, feature in features.items()]
         families, kept, n_left_out = [], [], 0
@@ -183,7 +183,7 @@ class Segments:
             for j in range(len(family.columns)):
                 names_left, parent = family.larger(j)
                 is_new &= size < sizes[names_left][parent]
-            is_large = size >= settings.min_rows
+            is_large = (size >= settings.min_rows) | (len(family.columns) == 0)
             n_left_out += int(np.count_nonzero(is_new & ~is_large))
             if (is_new & is_large).any():
                 families.append(family)

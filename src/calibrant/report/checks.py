@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from calibrant._version import __version__
@@ -53,6 +52,13 @@ class CheckedFile:
     n_rows: int = 0
     n_skipped: int = 0
     report: Report | None = field(default=None, repr=False)
+
+    @property
+    def stem(self) -> str:
+        """The name of the file, without what says its format and packing."""
+        from calibrant.tables import without_packing
+
+        return without_packing(self.file).stem
 
     @property
     def failed(self) -> list[dict[str, Any]]:
@@ -157,7 +163,7 @@ def _gate_section(files: Sequence[CheckedFile]) -> pages.Section:
 
     def called(item: tuple[CheckedFile, dict[str, Any]]) -> str:
         each = item[0]
-        return pages.name(f"{each.check}: {Path(each.file).stem}" if each.check in several else each.check, _SHORT)
+        return pages.name(f"{each.check}: {each.stem}" if each.check in several else each.check, _SHORT)
 
     found = pages.table(
         "Gates",

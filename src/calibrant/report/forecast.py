@@ -60,6 +60,15 @@ MEANINGS = {
     "max_reliability_gap": ("Its maximum", "Over 50 thresholds, levels and cost ratios."),
     "decision_loss": ("Decision loss", "Mean realised loss of the best decision for each threshold and cost ratio."),
 }
+#: Scores that the page shows first, of which three decide; the others are folded.
+_FIRST = (
+    "crps",
+    "coverage",
+    "sharpness",
+    "average_calibration_error",
+    "threshold_calibration_error",
+    "reliability_gap",
+)
 _SQUARE = (3.5, 3.4)
 _WIDE = (3.5, 2.5)
 
@@ -67,9 +76,9 @@ _WIDE = (3.5, 2.5)
 class ForecastReport(pages.PageReport):
     """Report of forecasts of a number and what came of them, as a page.
 
-    Says whether the forecasts are calibrated and which way their intervals err; then shows the scores, each gap
-    beside what chance gives a forecast that is right, the histogram of PIT values, the reliability of all levels,
-    and the gap between promised and realised losses of threshold decisions.
+    Says whether the forecasts are calibrated and which way their intervals err; then shows the histogram of PIT values,
+    the reliability of all levels, the scores, each gap beside what chance gives a forecast that is right, and the gap
+    between promised and realised losses of threshold decisions.
 
     Parameters
     ----------
@@ -156,7 +165,7 @@ class ForecastReport(pages.PageReport):
         found = self._summary
         answers = [pages.Answer(_heading(part, "Are they calibrated?"), part["verdict"]) for part in found["parts"]]
         answers.append(pages.Answer("What to do?", found["advice"]))
-        sections = [_scores(found), _pit(found), _levels(found), _decisions(found), _data(found)]
+        sections = [_pit(found), _levels(found), _scores(found), _decisions(found), _data(found)]
         return pages.Page(found["title"], found["state"], found["headline"], answers, sections)
 
     def __repr__(self) -> str:
@@ -238,16 +247,14 @@ def _scores(summary: dict[str, Any]) -> pages.Section:
         "right. Of the average error, the threshold error and, unless forecasts are quantiles, the reliability gap, by "
         "which they are judged, bold is beyond chance."
     )
-    found = pages.table(
-        "Scores",
-        summary["score_names"],
-        columns,
-        note=lambda each: MEANINGS[each][1],
-        look="scores parts",
-        wide=(2, 4) if has_two else (),
-        note_title="Meaning",
-    )
-    return pages.Section("Scores", [pages.Text(lead), found])
+    first = [name for name in summary["score_names"] if name in _FIRST]
+    rest = [name for name in summary["score_names"] if name not in _FIRST]
+    look: dict[str, Any] = {"note": lambda each: MEANINGS[each][1], "look": "scores parts", "note_title": "Meaning"}
+    look["wide"] = (2, 4) if has_two else ()
+    tables = [pages.table("Scores", first, columns, **look)]
+    if rest:
+        tables.append(pages.table("More scores", rest, columns, folded=f"{len(rest)} more scores", **look))
+    return pages.Section("Scores", [pages.Text(lead), *tables])
 
 
 def _value(part: dict[str, Any], score_name: str) -> str | pages.Cell:

@@ -179,7 +179,10 @@ def _verdict(compared: ModelComparison, about: About) -> dict[str, Any]:
     """Return what the first screen says: which is better, whether each is calibrated, and what to do."""
     found = {name: verdict(scores) for name, scores in compared.models.items()}
     state, headline, advice = _standing(compared)
-    off = [name for name, each in found.items() if each.is_off]
+    off, against = [name for name, each in found.items() if each.is_off], compared.contradicted
+    if against:
+        advice += f" {_listed(against)}: one log loss is infinite, by a probability of 0 for what happened, and alone "
+        advice += "speaks against the Brier score. Compare them once probabilities are kept off 0 and 1."
     if off:
         are = "is" if len(off) == 1 else "are"
         advice += f" {_listed(off)} {are} not calibrated: a fair comparison is that of models that are."
@@ -187,9 +190,10 @@ def _verdict(compared: ModelComparison, about: About) -> dict[str, Any]:
         which = compared.verdict
         calibrated = " ".join(f"{_quoted(name)}: {each.headline}." for name, each in found.items())
     else:
-        rest = [name for name in compared.ranked if name not in (*compared.better, *compared.worse)]
-        than = f"than {_quoted(compared.champion)}"
-        of = {f"better {than}": compared.better, f"worse {than}": compared.worse, "no difference shown": rest}
+        shown, than = (*compared.better, *compared.worse, *against), f"than {_quoted(compared.champion)}"
+        of = {f"better {than}": compared.better, f"worse {than}": compared.worse}
+        of |= {"log loss and Brier score contradict each other": against}
+        of |= {"no difference shown": [name for name in compared.ranked if name not in shown]}
         which = _grouped(of)
         states = {name: each.state for name, each in found.items()}
         calibrated = _grouped({words: [n for n in states if states[n] == state] for state, words in _STATES.items()})
@@ -226,6 +230,8 @@ def _standing(compared: ModelComparison) -> tuple[State, str, str]:
         all_of_them = f"{_quoted(worse[0])} predicts" if n_challengers == 1 else "All challengers predict"
         return "miscalibrated", f"{all_of_them} worse than {champion}", f"Keep {champion}."
     headline = "No difference that these rows show"
+    if compared.contradicted and n_challengers == 1:
+        return "unclear", "Log loss and Brier score contradict each other", f"Keep {champion} for now."
     if n_challengers > 1:
         headline = f"No challenger is shown to predict better than {champion}"
     advice = f"Keep {champion}, or collect more rows: the interval of the difference says what may be missed."

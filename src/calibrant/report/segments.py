@@ -58,9 +58,6 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
     """Return the section of a summary of segments."""
     names = listed([pages.name(each, _SHORT) for each in found["features"]], most=_MOST_NAMED)
     crossed = f"up to {found['depth']} of them at once" if found["depth"] > 1 else "one at a time"
-    blocks: list[pages.Block] = [pages.Text(found["verdict"])]
-    if not found["rows"]:
-        return pages.Section("Segments", blocks)
     lead = (
         f"The rows were cut by {names}, {crossed}. The error of a segment is the largest sum of gaps between outcome "
         "and prediction over any range of scores, in standard deviations of calibrated predictions; p is the chance "
@@ -92,9 +89,9 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
     )
     picture = pages.Picture(lambda: _picture(found), caption)
     below = f"{which}{bold}. Gap is mean prediction less observed frequency; its bounds hold for all segments at once."
-    return pages.Section(
-        "Segments", [*blocks, pages.Text(lead), pages.Pictures([picture], "single"), pages.Text(below), table]
-    )
+    pictures = pages.Pictures([picture], "single")
+    blocks = [pages.Text(found["verdict"]), pages.Text(lead), pictures, pages.Text(below), table]
+    return pages.Section("Segments", blocks)
 
 
 def _sigma(each: dict[str, Any]) -> str | pages.Cell:

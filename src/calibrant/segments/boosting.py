@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant.errors import MissingPackageError
 from calibrant.maps import TreesMap
-from calibrant.numerics import FloatArray
+from calibrant.numerics import LARGEST, FloatArray
 from calibrant.segments.binning import MISSING, Binning
 
 #: What is fitted: probabilities of one class of two, of all classes, or means of numbers.
@@ -195,7 +195,8 @@ class _Nodes:
                 codes = sorted(int(code) for code in str(node["threshold"]).split("||"))
                 value = 0.0
             else:
-                value = float(edges[int(node["threshold"])])
+                threshold = float(node["threshold"])  # above the last bin: what is there goes left, what is missing right
+                value = float(edges[int(threshold)]) if threshold < edges.size else LARGEST
                 missing_left = _sends_missing_left(node)
         self.columns.append(column)
         self.values.append(value)

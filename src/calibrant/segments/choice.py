@@ -75,9 +75,9 @@ def choose(data: BoostingRows, rows: Rows, splits: Sequence[Split], *, seed: int
         weights = np.array([growth.weight for growth in growths])
         losses = _losses_by_round(growths, weights)
         n_rounds = _least(losses, weights)
-        for k, (growth, split) in enumerate(zip(growths, splits, strict=True)):
+        for k, (growth, split) in enumerate(zip(growths, splits, strict=True) if n_rounds else ()):
             others = np.where(np.arange(len(splits)) == k, 0.0, weights)
-            added[split.held_out] = growth.margins(min(n_rounds, 1) * _least(losses, others))
+            added[split.held_out] = growth.margins(_least(losses, others))
     else:
         n_rounds = first.best
         for k, split in enumerate(splits):

@@ -33,6 +33,7 @@ from calibrant.tables.missing import (
     opened_for as opened_for,
     refuse_missing as refuse_missing,
 )
+from calibrant.tables.recoding import without_packing as without_packing
 from calibrant.tables.remote import is_remote as is_remote, name_of as name_of
 from calibrant.tables.sources import Batch as Batch, check_numbers as check_numbers
 from calibrant.tables.spark import (
