@@ -102,7 +102,7 @@ def fit(
     A SegmentCalibrator takes two passes: one for the levels of categories and the edges of bins, one that keeps each
     value of a feature as one byte, and scores and labels as they are. The fit is then that in memory, bit for bit. With
     boosting's own arrays it was measured to take 420 bytes a row for 10 features and a sigmoid of one score, between
-    500,000 and 1,000,000 rows, beside 0.4 GB of libraries: some 4.6 GB for 10 million rows.
+    500,000 and 1,000,000 rows, beside 0.4 GB of libraries and batches: some 4.6 GB for 10 million rows.
 
     Examples
     --------
