@@ -225,7 +225,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "segments fit": (
         *(f"{line} --features region --method sigmoid -o c.json" for line in ROWS[1:]),
         "credit.parquet --score z --input logit --features region --method sigmoid -o c.json",
-        "credit.parquet --features region,w --categorical w --depth 1 --min-rows 30 --seed 3 -o c.json",
+        "credit.parquet --features region,w --categorical w --depth 1 --seed 3 -o c.json",
+        "credit.parquet --features region,w --min-rows 250 -o c.json",
     ),
     "segments report": (
         *(f"{line} --features region -o page.html" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),

@@ -49,8 +49,9 @@ def read_models(
     if not models and input == "probability" and _are_separate(opened, table):
         models = {name: [name] for name in opened.score}
         if opened.groups or opened.features:
+            option = "--group" if opened.groups else "--features"
             raise InvalidInputError(
-                f"--{'group' if opened.groups else 'features'} is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate models, "
+                f"{option} is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate models, "
                 "as they are not the classes of one. Name one column in --score."
             )
     if not models:
