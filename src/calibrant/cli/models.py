@@ -51,8 +51,8 @@ def read_models(
         if opened.groups or opened.features:
             option = "--group" if opened.groups else "--features"
             raise InvalidInputError(
-                f"{option} is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate models, "
-                "as they are not the classes of one. Name one column in --score."
+                f"{option} is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate "
+                "models, as they are not the classes of one. Name one column in --score."
             )
     if not models:
         with hinting_at_versus(opened):
