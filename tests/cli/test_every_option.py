@@ -216,6 +216,23 @@ LINES: dict[str, tuple[str, ...]] = {
         "1 h2 --data newest.parquet --rows 250 --later 0.4 --dry-run --runs runs --json",
         "Plain --data more.parquet --trust ownmodels.Plain --runs runs --dry-run",
     ),
+    "segments evaluate": (
+        *(f"{line} --features region --method sigmoid" for line in ROWS[1:]),
+        "credit.parquet --score z --input logit --features region --method sigmoid",
+        "credit.parquet --calibrator isotonic.json --features region",
+        "credit.parquet --features region,w --categorical w --depth 1 --min-rows 250 --level 0.9 --seed 3 --json",
+    ),
+    "segments fit": (
+        *(f"{line} --features region --method sigmoid -o c.json" for line in ROWS[1:]),
+        "credit.parquet --score z --input logit --features region --method sigmoid -o c.json",
+        "credit.parquet --features region,w --categorical w --depth 1 --seed 3 -o c.json",
+        "credit.parquet --features region,w --min-rows 250 -o c.json",
+    ),
+    "segments report": (
+        *(f"{line} --features region -o page.html" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),
+        "credit.parquet --features region,w --categorical w --depth 1 --min-rows 250 --level 0.9 --seed 3 -o p.md",
+        "credit.parquet --features region --title A -o p.html",
+    ),
     "warm-up": (),
     "runs compare": ("h5 h2 --runs runs --json",),
     "runs export": (

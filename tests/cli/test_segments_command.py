@@ -162,7 +162,7 @@ def test_mistakes_are_refused_with_their_fix(run: Run, people: pa.Table, folder:
         "segments fit people.csv --features age --method sigmoyd -o d.json": "Did you mean 'sigmoid'?",
         "segments fit people.csv --features age -o people.csv": "-o people.csv is the file that is read",
         "segments evaluate people.csv": "name the columns of features, --features age,region",
-        "segments report people.csv -o page.html": "Missing option '--calibrator'",
+        "segments report people.csv -o page.html": "name the columns of features, --features age,region",
         "segments report people.csv --calibrator c.json -o page.txt": "doesn't say what to write",
     }.items():
         result = run(command)

@@ -145,10 +145,9 @@ def fit_large(calibrator: Calibrator | SegmentCalibrator, opened: OpenedFile) ->
     from calibrant import engines
 
     columns = opened.resolve(takes_dependence=calibrator.takes_features)
+    how: dict[str, Any] = {**columns.names(), **columns.dependence(), "features": opened.features or None}
     with common.progress("Fitting"):
-        engines.fit(
-            calibrator, columns.source, features=opened.features or None, **columns.names(), **columns.dependence()
-        )
+        engines.fit(calibrator, columns.source, **how)
     reader = engines.RowReader(columns.source, input=calibrator.input, **columns.names())
     said = (
         f"Fitted {calibrator!r} to {count(calibrator.n_rows_, 'row')} in passes over {columns.source.name}; "

@@ -43,14 +43,16 @@ def read_models(
     columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
     if opened.models and opened.is_large:
         _tell_of_memory(opened, len(columns))
-    table = opened.source.read(list(dict.fromkeys([*columns, *opened.request.beside, *opened.groups])))
+    beside = [*opened.request.beside, *opened.groups, *opened.features]
+    table = opened.source.read(list(dict.fromkeys([*columns, *beside])))
     models = opened.models
     if not models and input == "probability" and _are_separate(opened, table):
         models = {name: [name] for name in opened.score}
-        if opened.groups:
+        if opened.groups or opened.features:
+            option = "--group" if opened.groups else "--features"
             raise InvalidInputError(
-                f"--group is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate models, "
-                "as they are not the classes of one. Name one column in --score."
+                f"{option} is for one model, and {quoted(opened.score, most=_MOST_NAMED)} are taken as separate "
+                "models, as they are not the classes of one. Name one column in --score."
             )
     if not models:
         with hinting_at_versus(opened):

