@@ -30,7 +30,7 @@ class MulticalibrationError(Plain):
         the segment.
     error_of_all : float
         The error that all rows would have, were it as many standard deviations: `sigma` times that of the error of all
-        rows. By it, segments of different sizes can be compared.
+        rows. By it, segments of different sizes can be compared. Where nothing could vary, `error`.
     critical : float
         The `sigma` that the worst segment of calibrated predictions has at most, with 95%.
     segment : str
@@ -56,7 +56,7 @@ class MulticalibrationError(Plain):
             worst.sigma,
             worst.p_value,
             worst.error,
-            worst.sigma * found.spread,
+            worst.sigma * found.spread if found.spread > 0.0 else worst.error,
             found.critical,
             worst.label,
             worst.n,
