@@ -2,7 +2,8 @@
 
     python numpy_alone.py DOCUMENTS ANSWERS
 
-DOCUMENTS holds, by name, the text of a document, its scores, and groups or features by argument. ANSWERS gets what each gave, or its refusal.
+DOCUMENTS holds, by name, the text of a document, its scores, and groups or features by argument. ANSWERS gets what
+each gave, or its refusal.
 """
 
 from __future__ import annotations

@@ -66,7 +66,9 @@ class Work:
         """Return the rows as a table, its columns of scores in another order than the classes."""
         columns = dict(zip(self.subject.columns, self.scores.reshape(N, -1).T, strict=True))
         shuffled = {self.subject.columns[k]: columns[self.subject.columns[k]] for k in SHUFFLED[self.subject.width]}
-        return pa.table({"id": np.arange(N), **shuffled, "region": REGIONS, **FEATURES, "y": labels_of(self.subject.width)})
+        return pa.table(
+            {"id": np.arange(N), **shuffled, "region": REGIONS, **FEATURES, "y": labels_of(self.subject.width)}
+        )
 
     def file(self, suffix: str) -> Path:
         path = self.folder / f"new{suffix}"

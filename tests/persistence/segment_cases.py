@@ -14,9 +14,25 @@ from calibrant.segments import FeatureColumn
 N = 600
 #: Levels that mean something in SQL, or hardly anything anywhere.
 LEVELS = sorted(
-    ["Bonn", "O'Hare", "''", 'a"b', "a\\", "a\\'b", "a\nb", "a\n\n  b", "%s", "?", ":a", "--", "; DROP TABLE scores"]
-    + ["NULL", "1", " ", "a`b", "\u00e9", "e\u0301", "\u4e2d", "\U0001f600", "${x}", "${env:HOME}", "__SQLGLOT__LB__"]
-    + ["{{ a }}", "$1", "\t", "\x01", ""]
+    (
+        *(
+            "Bonn",
+            "O'Hare",
+            "''",
+            'a"b',
+            "a\\",
+            "a\\'b",
+            "a\nb",
+            "a\n\n  b",
+            "%s",
+            "?",
+            ":a",
+            "--",
+            "; DROP TABLE scores",
+        ),
+        *("NULL", "1", " ", "a`b", "\u00e9", "e\u0301", "\u4e2d", "\U0001f600", "${x}", "${env:HOME}"),
+        *("__SQLGLOT__LB__", "{{ a }}", "$1", "\t", "\x01", ""),
+    )
 )
 COLUMNS = (
     FeatureColumn("age"),
@@ -61,7 +77,9 @@ def random_trees(rng: np.random.Generator, n_trees: int, n_outputs: int, *, leav
 
     for t in range(n_trees):
         found["roots"].append(add(1 if t == 1 else leaves))
-    arrays: dict[str, Any] = {name: np.array(values, dtype=np.int64) for name, values in found.items() if name != "values"}
+    arrays: dict[str, Any] = {
+        name: np.array(values, dtype=np.int64) for name, values in found.items() if name != "values"
+    }
     outputs = np.arange(n_trees) % n_outputs
     values = np.array(found["values"])
     return TreesMap(

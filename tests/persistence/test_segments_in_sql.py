@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sql_engines import Engine, OnDuckdb
 import calibrant as cb
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
-from calibrant.persistence import to_sql
+from calibrant.persistence import dialects, to_sql
 from calibrant.segments import FeatureColumn
 
 TOLERANCE = 1e-14
@@ -102,3 +103,13 @@ def test_a_score_may_be_a_feature_too() -> None:
     found = sorted(OnDuckdb().run(to_sql(calibrator, columns="s0", keep=["id"]), table_of(scores, table)).rows)
     expected = calibrator.predict_proba(scores, features=table | {"s0": scores})
     assert np.abs(np.array([row[1] for row in found]) - expected).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake"])
+def test_a_query_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+    known = dialects.dialect_of(dialect)
+    assert known.longest_text == 2**20
+    monkeypatch.setitem(dialects._KNOWN, dialect, replace(known, longest_text=9_000))
+    assert to_sql(segment_calibrator(2, n_trees=2), dialect, columns="s0")
+    with pytest.raises(InvalidInputError, match=rf"{dialect} takes queries of 9,000 bytes, and this one has"):
+        to_sql(segment_calibrator(2, n_trees=30), dialect, columns="s0")
