@@ -76,8 +76,8 @@ def to_sql(
     Below about 1e-304 the logit of a probability is lost everywhere: blends of methods may then differ by up to 0.01.
 
     Features are columns of the table under the names of the fit. Numbers and whole-number levels are read by a cast to
-    DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity and a level that the fit has
-    not seen are missing values. Trees are nested CASE, a hundred bytes for each leaf; BigQuery and Snowflake take
+    DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity and a level that the fit
+    has not seen are missing values. Trees are nested CASE, a hundred bytes for each leaf; BigQuery and Snowflake take
     queries of 1 MiB, and longer ones are refused.
 
     Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
@@ -166,8 +166,8 @@ def select_of(
         text = str(sql.sql(dialect))
         if len(text.encode()) > longest:
             raise InvalidInputError(
-                f"{dialect} takes queries of {longest:,} bytes, and this one has {len(text.encode()):,}. Export to ONNX, "
-                "or fit what has fewer steps or trees."
+                f"{dialect} takes queries of {longest:,} bytes, and this one has {len(text.encode()):,}. Export to "
+                "ONNX, or fit what has fewer steps or trees."
             )
     return text
 
