@@ -31,9 +31,9 @@ from benchmarks.segment_sets import SegmentSet, segment_sets
 from calibrant import AutoCalibrator, SegmentCalibrator
 from calibrant.numerics import expit, logit
 
-SIZES = {1_000: 2, 5_000: 1, 40_000: 1}
+SIZES = {1_000: 1, 5_000: 1}
 N_JUDGED = 10_000
-N_SIMULATED = 60
+N_SIMULATED = 40
 NONE, AUTO, LIGHTGBM, MCGRAD, OURS = "none", "auto", "LightGBM", "MCGrad", "segments"
 Fit = Callable[[np.ndarray, np.ndarray, Any], Callable[[np.ndarray, Any], np.ndarray]]
 
@@ -81,7 +81,7 @@ def _cells(each: SegmentSet) -> list[dict[str, Any]]:
             cell = {"table": each.name, "model": each.model, "half": each.half, "size": n}
             for method in _methods():
                 code = _code_of_ours() if method == OURS else ""
-                figures = kept(_measured, _Case(each, n, seed, method), of=(SIZES, N_JUDGED, code))
+                figures = kept(_measured, _Case(each, n, seed, method), of=(N_JUDGED, code))
                 for figure, value in figures.items():
                     cell.setdefault(figure, {})[method] = value
             made.append(cell)

@@ -59,6 +59,11 @@ def labels_of(width: int) -> list[str]:
 
 
 REGIONS = np.resize(["north", "south", "south"], N)
+#: Columns that segments are found by.
+FEATURES: dict[str, list[Any]] = {
+    "age": [None, *np.random.default_rng(5).uniform(20.0, 80.0, N - 1).round().tolist()],
+    "city": [None, *np.random.default_rng(6).choice(["Bonn", "O'Hare", "Rome"], N - 1).tolist()],
+}
 
 
 def given(subject: Subject) -> Any:
@@ -107,6 +112,26 @@ def chain(subject: Subject) -> Any:
     return cb.Chain([of_method("temperature")(subject), shift(subject), of_method("beta")(subject)])
 
 
+def segments(subject: Subject) -> Any:
+    """Fit to rows of which one segment is off by so much that trees are found: a few columns, repeated."""
+    n, k = 2_000, max(subject.width, 2)
+    rng = np.random.default_rng(7)
+    p = rng.dirichlet([1.0] * k, n)
+    age, city = rng.uniform(20.0, 80.0, n), rng.choice(["Bonn", "O'Hare", "Rome"], n)
+    off = np.zeros((n, k))
+    off[:, -1] = np.where((age > 50.0) & (city != "Rome"), 3.0, -0.5)
+    truth = p * np.exp(off)
+    codes = (truth.cumsum(axis=1) / truth.sum(axis=1, keepdims=True) > rng.random((n, 1))).argmax(axis=1)
+    scores: Any = p[:, 1] if subject.width == 1 else p
+    if subject.is_named:
+        one = subject.width == 1
+        scores = pd.Series(scores, name="p") if one else pd.DataFrame(scores, columns=subject.columns)
+    y = [CLASSES[subject.width][code] for code in codes]
+    fitted = cb.SegmentCalibrator("temperature").fit(scores, y, features={"age": age, "city": city})
+    assert fitted.feature_names == ("age", "city")
+    return fitted
+
+
 def rank_preserving(subject: Subject) -> Any:
     return cb.RankPreservingCalibrator().fit(given(subject), labels_of(subject.width))
 
@@ -146,6 +171,7 @@ def subjects() -> Iterator[Subject]:
     for width in (1, 2, 3):  # nothing is fitted that could have names
         yield Subject(f"PriorShift, {in_words[width]}, by position", shift, width, is_named=False)
     yield from each("Chain", chain)
+    yield from each("SegmentCalibrator", segments, kind="segments")
     yield from each("RankPreservingCalibrator", rank_preserving, (3,))
     for method in ("Average", "Conformal", "Distribution", "Threshold", "VarianceScaling"):
         yield Subject(f"forecasts.{method}Recalibrator", forecast(f"{method}Recalibrator"), 1, kind="forecast")

@@ -2,7 +2,8 @@
 
     python numpy_alone.py DOCUMENTS ANSWERS
 
-DOCUMENTS holds, by name, the text of a document, its scores and groups. ANSWERS gets what each gave, or its refusal.
+DOCUMENTS holds, by name, the text of a document, its scores, and groups or features by argument. ANSWERS gets what
+each gave, or its refusal.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ def main(documents: str, answers: str) -> None:
 
     found: dict[str, Any] = {}
     file = Path(answers).with_name("one.json")
-    for name, (text, scores, groups) in json.loads(Path(documents).read_text()).items():
+    for name, (text, scores, more) in json.loads(Path(documents).read_text()).items():
         file.write_text(text)
-        more = {} if groups is None else {"groups": groups}
         try:
             found[name] = load(file).predict_proba(np.array(scores), **more).tolist()
         except CalibrantError as error:

@@ -29,7 +29,7 @@ import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import CalibrantError
 from calibrant.persistence import fingerprint, load, save, to_onnx, to_sql
-from capability_subjects import CLASSES, REGIONS, SHUFFLED, SUBJECTS, N, Subject, labels_of, scores_of
+from capability_subjects import CLASSES, FEATURES, REGIONS, SHUFFLED, SUBJECTS, N, Subject, labels_of, scores_of
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,18 @@ class Work:
         return scores_of(self.subject.width, self.subject.input)
 
     @property
-    def groups(self) -> dict[str, Any]:
-        return {"groups": REGIONS} if self.subject.kind == "grouped" else {}
+    def beside(self) -> dict[str, Any]:
+        """Return what it takes beside scores: the group of each row, or its features."""
+        match self.subject.kind:
+            case "grouped":
+                return {"groups": REGIONS}
+            case "segments":
+                return {"features": FEATURES}
+        return {}
 
     def expected(self) -> Any:
         """Return the probabilities, shape (N, n)."""
-        return np.asarray(self.subject.fitted.predict_proba(self.scores, **self.groups)).reshape(N, -1)
+        return np.asarray(self.subject.fitted.predict_proba(self.scores, **self.beside)).reshape(N, -1)
 
     def outputs(self) -> list[str]:
         """Return the names of the new columns."""
@@ -60,7 +66,9 @@ class Work:
         """Return the rows as a table, its columns of scores in another order than the classes."""
         columns = dict(zip(self.subject.columns, self.scores.reshape(N, -1).T, strict=True))
         shuffled = {self.subject.columns[k]: columns[self.subject.columns[k]] for k in SHUFFLED[self.subject.width]}
-        return pa.table({"id": np.arange(N), **shuffled, "region": REGIONS, "y": labels_of(self.subject.width)})
+        return pa.table(
+            {"id": np.arange(N), **shuffled, "region": REGIONS, **FEATURES, "y": labels_of(self.subject.width)}
+        )
 
     def file(self, suffix: str) -> Path:
         path = self.folder / f"new{suffix}"
@@ -120,7 +128,7 @@ def save_and_load(suffix: str) -> Callable[[Work], None]:
             assert loaded.transform(new).cdf(0.5).tobytes() == fitted.transform(new).cdf(0.5).tobytes()
         else:
             assert repr(loaded) == repr(fitted)
-            again = np.asarray(loaded.predict_proba(work.scores, **work.groups)).reshape(N, -1)
+            again = np.asarray(loaded.predict_proba(work.scores, **work.beside)).reshape(N, -1)
             assert again.tobytes() == work.expected().tobytes()
 
     return run
@@ -129,7 +137,7 @@ def save_and_load(suffix: str) -> Callable[[Work], None]:
 def predict_array(work: Work) -> None:
     if work.subject.kind == "forecast":
         work.subject.fitted.transform(work.scores)
-    got = work.subject.fitted.predict_proba(work.scores.tolist(), **work.groups)
+    got = work.subject.fitted.predict_proba(work.scores.tolist(), **work.beside)
     assert isinstance(got, np.ndarray)
     assert got.shape == work.scores.shape
     assert got.min() >= 0.0
@@ -144,13 +152,13 @@ def predict_frame(make: Callable[[dict[str, Any]], Any], make_one: Callable[[str
         if subject.kind == "forecast":
             subject.fitted.transform(make({names[0]: work.scores}))
         if subject.width == 1:
-            got = subject.fitted.predict_proba(make_one(names[0], work.scores), **work.groups)
+            got = subject.fitted.predict_proba(make_one(names[0], work.scores), **work.beside)
             assert type(got) is type(make_one(names[0], work.scores))
             np.testing.assert_array_equal(np.asarray(got), work.expected()[:, 0])
             return
         order = SHUFFLED[subject.width] if subject.is_named else range(subject.width)
         frame = make({names[k]: work.scores[:, k] for k in order})
-        got = subject.fitted.predict_proba(frame, **work.groups)
+        got = subject.fitted.predict_proba(frame, **work.beside)
         assert type(got) is type(frame)
         assert list(got.columns) == list(frame.columns)
         for k, name in enumerate(names):
@@ -185,7 +193,11 @@ def run_onnx(work: Work, model: Any, *, of_one_score: bool = False) -> None:
     if of_one_score:
         scores = scores[:, 1] - (scores[:, 0] if work.subject.input == "logit" else 0.0)
         expected = expected[:, 1:]
-    (got,) = session.run(None, {"scores": scores})
+    given = {"scores": scores}
+    for each in session.get_inputs()[1:]:
+        missing, kind = ("", object) if each.type == "tensor(string)" else (np.nan, np.float64)
+        given[each.name] = np.array([missing if value is None else value for value in FEATURES[each.name]], dtype=kind)
+    (got,) = session.run(None, given)
     np.testing.assert_allclose(got.reshape(N, -1), expected, rtol=1e-9, atol=1e-12)
 
 

@@ -34,8 +34,14 @@ def scores_for(fitted: Fitted, width: int, n: int) -> FloatArray:
     return p
 
 
+def features_for(n: int) -> dict[str, Any]:
+    """Return columns as lists: numbers, levels that are known and not, and values that are missing."""
+    age = np.random.default_rng(n).uniform(20.0, 80.0, n).tolist()
+    return {"age": [None, *age[1:]], "city": np.resize(["Rome", "Bonn", "Oslo", None], n).tolist()}  # type: ignore[list-item]
+
+
 def documents() -> dict[str, tuple[str, Any, Any]]:
-    """Return the text of each valid document of something that applies, its scores, and groups where it takes them."""
+    """Return the text of each valid document of something that applies, its scores, and what it takes beside them."""
     sys.path.insert(0, str(_HERE / "attacks"))
     from valid_documents import VALID
 
@@ -45,9 +51,11 @@ def documents() -> dict[str, tuple[str, Any, Any]]:
         if isinstance(fitted, Fitted):
             for width in fitted.widths:
                 for n in _SIZES:
-                    groups = np.resize([*fitted.groups_, "unseen"], n).tolist() if name == "grouped" else None
+                    more = {"groups": np.resize([*fitted.groups_, "unseen"], n).tolist()} if name == "grouped" else {}
+                    if name == "segments":
+                        more = {"features": features_for(n)}
                     scores = scores_for(fitted, width, n).tolist()
-                    found[f"{name}, {width} wide, {n}"] = (json.dumps(document), scores, groups)
+                    found[f"{name}, {width} wide, {n}"] = (json.dumps(document), scores, more)
     return found
 
 
@@ -62,14 +70,18 @@ def alone(given: dict[str, tuple[str, Any, Any]], folder: Path) -> dict[str, Any
     return found
 
 
-def here(text: str, scores: Any, groups: Any, file: Path) -> Any:
+def here(text: str, scores: Any, more: dict[str, Any], file: Path) -> Any:
     """Return what calibrant.load makes of a document in this process, where all packages are."""
     file.write_text(text)
-    more = {} if groups is None else {"groups": groups}
     try:
         return cb.load(file).predict_proba(np.array(scores), **more).tolist()
     except CalibrantError as error:
         return str(error)
+
+
+def _first(value: Any) -> Any:
+    """Return the first rows of groups, or of each column of features."""
+    return {name: column[:3] for name, column in value.items()} if isinstance(value, dict) else value[:3]
 
 
 @pytest.mark.slow
@@ -92,9 +104,10 @@ def test_numpy_alone_refuses_what_load_refuses_in_the_same_words(tmp_path: Path)
     valid = list(documents().items())
     for seed in range(300):
         rng = random.Random(seed)
-        name, (text, scores, groups) = rng.choice(valid)
+        name, (text, scores, more) = rng.choice(valid)
         broken = rng.choice((damaged, renumbered, swapped))(text.encode(), rng).decode(errors="ignore")
-        given[f"{name}, seed {seed}"] = (broken, scores[:3], groups if groups is None else groups[:3])
+        few = {name: _first(value) for name, value in more.items()}
+        given[f"{name}, seed {seed}"] = (broken, scores[:3], few)
     expected = {name: here(*one, tmp_path / "one.json") for name, one in given.items()}
     assert alone(given, tmp_path) == expected
     assert sum(isinstance(answer, str) for answer in expected.values()) > 100

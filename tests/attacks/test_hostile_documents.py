@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile_cases import CASES
 from hostile_nested_cases import NESTED_CASES
+from hostile_tree_cases import MILLION, TREE_CASES
 from valid_documents import VALID, changed
 
 import calibrant as cb
@@ -21,8 +23,8 @@ def test_documents_that_the_attacks_change_are_valid(document: dict[str, Any]) -
     assert to_document(from_document(document)) == document | {"calibrant": cb.__version__}
 
 
-assert not CASES.keys() & NESTED_CASES.keys()
-ALL = CASES | NESTED_CASES
+ALL = CASES | NESTED_CASES | TREE_CASES
+assert len(ALL) == len(CASES) + len(NESTED_CASES) + len(TREE_CASES)
 
 
 @pytest.mark.parametrize(("document", "path", "value", "message"), ALL.values(), ids=ALL)
@@ -39,3 +41,10 @@ def test_changed_document_is_refused_by_field_value_and_fix(
         assert str(caught.value).endswith((".", "?"))
     with pytest.raises(DocumentError, match=message):
         from_document(attack)
+
+
+def test_a_million_nodes_are_refused_before_they_are_looked_at() -> None:
+    start = time.process_time()
+    with pytest.raises(DocumentError, match=r"trees.values.* holds more than 500,000 nodes"):
+        from_document(MILLION)
+    assert time.process_time() - start < 5.0

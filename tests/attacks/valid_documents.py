@@ -200,6 +200,45 @@ CHAIN: dict[str, Any] = {
     "kind": "chain",
     "steps": [body_of(BINARY), body_of(PRIOR_SHIFT) | {"classes": [0, 1]}, body_of(BETA)],
 }
+LN_3 = 1.0986122886681098
+SEGMENTS: dict[str, Any] = {
+    **HEADER,
+    "kind": "segment_calibrator",
+    "settings": {
+        "calibrator": "isotonic",
+        "categorical": ["city"],
+        "numeric": ["age"],
+        "target": "class",
+        "cv": 5,
+        "seed": 0,
+    },
+    "classes": ["no", "yes"],
+    "n_rows": 4,
+    "score_names": ["score"],
+    "map": {"kind": "interpolated", "x": [0.0, 1.0], "y": [0.0, 1.0]},
+    "columns": [{"name": "age", "levels": None}, {"name": "city", "levels": ["Bonn", "Rome"]}],
+    "trees": {
+        "kind": "trees",
+        "n_columns": 3,
+        "n_outputs": 1,
+        "roots": [0, 5],
+        "outputs": [0, 0],
+        "columns": [1, -1, 2, -1, -1, 0, -1, -1],
+        "values": [40.0, LN_3, 0.0, 0.0, -LN_3, 1.0, 0.0, LN_3],
+        "left": [1, -1, 3, -1, -1, 6, -1, -1],
+        "right": [2, -1, 4, -1, -1, 7, -1, -1],
+        "missing_left": [1, 0, 0, 0, 0, 0, 0, 0],
+        "set_sizes": [0, 0, 1, 0, 0, 0, 0, 0],
+        "set_codes": [1],
+    },
+    "report": {
+        "tried": [{"leaves": 4, "n_rounds": 2, "loss": 0.4}],
+        "leaves": 4,
+        "n_rounds": 2,
+        "share": 1.0,
+        "decision": BLEND["report"],
+    },
+}
 VALID = {
     "binary": BINARY,
     "columns": COLUMNS,
@@ -223,6 +262,7 @@ VALID = {
     "prior_shift": PRIOR_SHIFT,
     "probability_calibrator": PROBABILITY_CALIBRATOR,
     "chain": CHAIN,
+    "segments": SEGMENTS,
     "provenance": PROVENANCE,
 }
 

@@ -75,8 +75,8 @@ def test_maps_take_one_score_two_and_three() -> None:
 def test_file_loads_to_the_stored_outputs(name: str, suffix: str) -> None:
     loaded = load(FOLDER / f"{name}{suffix}")
     scores, wanted = np.array(EXPECTED[name]["scores"]), np.array(EXPECTED[name]["probabilities"])
-    groups = {"groups": EXPECTED[name]["groups"]} if loaded.needs_groups else {}
-    found = loaded.predict_proba(scores, **groups)
+    more = {beside: EXPECTED[name][beside] for beside in ("groups", "features") if beside in EXPECTED[name]}
+    found = loaded.predict_proba(scores, **more)
     if name in EXACT:
         assert found.tobytes() == wanted.tobytes()
     else:

@@ -93,7 +93,7 @@ class OnPostgres(Engine):
     def run(self, sql: str, table: Table, named: str = "scores") -> Result:
         from psycopg.sql import SQL, Identifier
 
-        kinds = {float: "FLOAT8", int: "INT", str: "TEXT"}
+        kinds = {float: "FLOAT8", int: "INT", str: "TEXT", bool: "BOOLEAN"}
         columns = _columns(table)
         given = [
             SQL("{} " + kinds[type(next((v for v in column if v is not None), 0.0))]).format(Identifier(name))

@@ -33,6 +33,8 @@ class Dialect:
     ignores_case: bool = True
     #: Bytes of UTF-8 after which the engine cuts a name off, without an error.
     longest_name: int | None = None
+    #: Bytes of a query that the engine takes, where its documentation says so.
+    longest_text: int | None = None
     #: Text that the engine replaces by the value of a variable, within quotes too, before it reads a query.
     variable: re.Pattern[str] | None = None
 
@@ -80,9 +82,14 @@ _KNOWN = {
         ignores_case=False,
         longest_name=63,
     ),
-    "bigquery": Dialect("bigquery", repr, is_strict=True),
+    "bigquery": Dialect("bigquery", repr, is_strict=True, longest_text=2**20),
     "snowflake": Dialect(
-        "snowflake", lambda value: f"'{value!r}'::DOUBLE", is_strict=True, folds_upper=True, ignores_case=False
+        "snowflake",
+        lambda value: f"'{value!r}'::DOUBLE",
+        is_strict=True,
+        folds_upper=True,
+        ignores_case=False,
+        longest_text=2**20,
     ),
     "sqlite": Dialect("sqlite", _dyadic, inlines=True),
 }

@@ -66,7 +66,9 @@ def to_onnx(
     Returns
     -------
     model : onnx.ModelProto
-        Its input `scores` has shape (n,) or (n, K), its output `probabilities` the same. Of a CalibratedClassifierCV,
+        Its input `scores` has shape (n,) or (n, K), its output `probabilities` the same. What was fitted to features
+        has an input of shape (n,) for each that it needs, under the name of the column: text where the levels are text,
+        else float64, whatever `dtype` is. Of a CalibratedClassifierCV,
         the input is `X`, shape (n, n_features), and the output has one column per class.
 
     Raises
@@ -87,7 +89,9 @@ def to_onnx(
 
     Steps and knots are found by bisection in float64, so ties and steps are exact: float32 scores give what
     `predict_proba` gives of them, rounded to float32 at the end, also where knots lie closer than float32 can tell.
-    Only standard operators of opset 17 are used.
+    Only standard operators of opset 17 are used; for trees also those of opset 5 of ``ai.onnx.ml``, of 2024, such as
+    TreeEnsemble in float64. Of a feature, NaN, infinity and a level that the fit has not seen are missing values, and
+    so is any text that is no level.
 
     Examples
     --------

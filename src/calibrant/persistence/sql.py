@@ -75,6 +75,11 @@ def to_sql(
     float64: there probabilities end at 1e-304, and scores within 1e-150 of zero count as zero in products.
     Below about 1e-304 the logit of a probability is lost everywhere: blends of methods may then differ by up to 0.01.
 
+    Features are columns of the table under the names of the fit. Numbers and whole-number levels are read by a cast to
+    DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity and a level that the fit
+    has not seen are missing values. Trees are nested CASE, a hundred bytes for each leaf; BigQuery and Snowflake take
+    queries of 1 MiB, and longer ones are refused.
+
     Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
 
     Examples
@@ -155,7 +160,16 @@ def select_of(
     sql = query.select(source, query.named(kept), list(zip(made, found, strict=True)))
     # Pretty text would indent a line break in a name or text, and make one of sqlglot's own word for it.
     is_plain = not any("\n" in name or "__sqlglot" in name.lower() for name in (*written, *b.texts))
-    return str(sql.sql(dialect, pretty=is_plain))
+    text = str(sql.sql(dialect, pretty=is_plain))
+    longest = written_in.longest_text
+    if longest is not None and len(text.encode()) > longest:
+        text = str(sql.sql(dialect))
+        if len(text.encode()) > longest:
+            raise InvalidInputError(
+                f"{dialect} takes queries of {longest:,} bytes, and this one has {len(text.encode()):,}. Export to "
+                "ONNX, or fit what has fewer steps or trees."
+            )
+    return text
 
 
 def score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:

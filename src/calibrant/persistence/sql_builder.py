@@ -186,7 +186,10 @@ class SqlBuilder(Builder):
     def text(self, value: str) -> Expression:
         """Return a text as it is."""
         self.texts.append(value)
-        return self._sql.Literal.string(value)
+        if self.dialect.variable is None or not self.dialect.variable.search(value):
+            return self._sql.Literal.string(value)
+        parts = [f"{part}$" for part in value.split("$")[:-1]] + value.split("$")[-1:]  # no variable is in one of them
+        return self._sql.Concat(expressions=[self._sql.Literal.string(part) for part in parts if part])
 
     # --- rows that can be used --------------------------------------------------------------------------------------
 
