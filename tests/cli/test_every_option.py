@@ -164,7 +164,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "monitor": (
         *(*ROWS[:-1], *MEASURED),
         "1 abc.csv --score a,b,c --classes 2,1,0 --rows 200",
-        "credit.parquet --calibrator by_grade.json --group region",
+        "credit.parquet --calibrator by_grade.json --group region --rows 300",
         "1 credit.parquet --date day --every month --alpha 0.2 --state state.json -o page.html --title Credit",
         "credit.parquet --no-labels --reference old.parquet --columns region --threshold 0.3 --json",
     ),

@@ -54,6 +54,8 @@ class Request:
     versus: tuple[str, ...] = ()
     input: InputKind | None = None
     has_labels: bool = True
+    #: The column of the calibrator's groups; by default that which it was fitted to, or `group` where that is not there.
+    calibrator_group: str | None = None
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores and groups."""
@@ -121,6 +123,7 @@ class Request:
         own = fitted.group_name_
         given = self.group or next(iter(self.groups), None)
         group = (own if own in source.names else given) if fitted.needs_groups else None
+        group = self.calibrator_group or group
         columns = FittedColumns.of(fitted, score=score, group=group, where=source.name)
         return replace(columns, score=tuple(source.select(columns.score)))
 
