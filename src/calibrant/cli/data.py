@@ -54,7 +54,7 @@ class Request:
     versus: tuple[str, ...] = ()
     input: InputKind | None = None
     has_labels: bool = True
-    #: The column of the calibrator's groups; by default that which it was fitted to, or `group` where that is not there.
+    #: The column of the groups of `calibrator`; by default the one of its fit, or `group` where that is not there.
     calibrator_group: str | None = None
 
     def open(self) -> OpenedFile:
