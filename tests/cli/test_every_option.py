@@ -164,7 +164,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "monitor": (
         *(*ROWS[:-1], *MEASURED),
         "1 abc.csv --score a,b,c --classes 2,1,0 --rows 200",
-        "credit.parquet --calibrator by_grade.json --group region",
+        "credit.parquet --calibrator by_grade.json --group region --rows 300",
         "1 credit.parquet --date day --every month --alpha 0.2 --state state.json -o page.html --title Credit",
         "credit.parquet --no-labels --reference old.parquet --columns region --threshold 0.3 --json",
     ),
@@ -213,7 +213,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "Plain --data rows.parquet --trust ownmodels.Plain --runs runs -o out.csv",
     ),
     "refresh": (
-        "1 h2 --data newest.parquet --rows 250 --later 0.4 --dry-run --runs runs --json",
+        "1 h2 --data newest.parquet --rows 250 --later 0.4 --runs runs --json",
         "Plain --data more.parquet --trust ownmodels.Plain --runs runs --dry-run",
     ),
     "segments evaluate": (
@@ -341,6 +341,8 @@ class Calls:
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         assert "Traceback" not in done.output, done.output
         assert done.exit_code in (0, 1, 2)
+        if self.name == "runs export":  # a store of MLflow is made once in a process, and told of on standard error
+            return done.exit_code, _MOMENTS.sub("", done.stdout), {}
         written = {}
         for path in sorted(folder.rglob("*")):
             if path.is_file() and not any(each.is_symlink() for each in (path, *path.parents)):

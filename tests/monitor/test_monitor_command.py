@@ -258,3 +258,21 @@ def test_a_file_that_is_too_large_for_memory_is_counted_as_others_are(
         refused = run(f"monitor t.parquet {options} {more}")
         assert refused.exit_code == 2
         assert "needs all rows in memory" in refused.output
+
+
+def test_the_groups_of_a_calibrator_are_in_the_column_that_is_named() -> None:
+    rng = np.random.default_rng(3)
+    p, city = rng.random(800), np.where(np.arange(800) % 2, "Bonn", "Rome")
+    y = rng.random(800) < np.where(city == "Rome", p**2, np.sqrt(p))
+    cb.save(cb.GroupedCalibrator("beta").fit(p, y, groups=city), "by.json")
+    names = {"p": p, "y": y.astype(int), "city": city, "other": city[::-1]}
+    pq.write_table(pa.table(names), "t.parquet")
+    fitted = cb.load("by.json")
+    for column in ("city", "other"):
+        found = json.loads(run(f"monitor t.parquet --calibrator by.json --score p --group {column} --json").output)
+        q = np.asarray(fitted.predict_proba(p, groups=names[column]))
+        assert found["rows"][0]["mean_prob"] == pytest.approx(q.mean(), abs=1e-12)
+        assert found["rows"][0]["brier"] == pytest.approx(np.mean((q - y) ** 2), abs=1e-12)
+    refused = run("monitor t.parquet --group city")
+    assert refused.exit_code == 2
+    assert "--group names the groups of --calibrator. Add that, or leave it out." in refused.output

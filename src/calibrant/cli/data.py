@@ -56,6 +56,8 @@ class Request:
     versus: tuple[str, ...] = ()
     input: InputKind | None = None
     has_labels: bool = True
+    #: The column of the groups of `calibrator`; by default the one of its fit, or `group` where that is not there.
+    calibrator_group: str | None = None
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores, groups and features."""
@@ -119,7 +121,7 @@ class Request:
                 f"--input {self.input}, but {self.calibrator} was fitted to scores of input {fitted.input!r}. Leave "
                 "--input out."
             )
-        return FittedColumns.to_measure(fitted, source, score=score, group=self.group)
+        return FittedColumns.to_measure(fitted, source, score=score, group=self.group, own_group=self.calibrator_group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,9 @@ def command(
         check_output(output, options["file"], options["calibrator"])
     if state == "-":
         raise InvalidInputError("--state - can't be read again. Name a file.")
+    options["calibrator_group"] = options.pop("group")
+    if options["calibrator_group"] is not None and options["calibrator"] is None:
+        raise InvalidInputError("--group names the groups of --calibrator. Add that, or leave it out.")
     check_choice("--missing", missing, ("error", "skip", "wait"))
     if no_labels:
         for name in ("cluster", "time", "label_end"):

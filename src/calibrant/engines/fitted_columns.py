@@ -67,11 +67,18 @@ class FittedColumns:
 
     @classmethod
     def to_measure(
-        cls, fitted: Fitted, source: RowSource, *, score: str | Sequence[str] | None = None, group: str | None = None
+        cls,
+        fitted: Fitted,
+        source: RowSource,
+        *,
+        score: str | Sequence[str] | None = None,
+        group: str | None = None,
+        own_group: str | None = None,
     ) -> FittedColumns:
         """Find the columns of a table whose calibrated probabilities are measured, all of which are there.
 
-        `group`, which may be named for other ends, is that of the calibrator where its own is not there.
+        `group`, which may be named for other ends, is that of the calibrator where its own is not there; `own_group` is
+        named for it alone.
         """
         if not fitted.is_exclusive:
             raise InvalidInputError(
@@ -81,7 +88,7 @@ class FittedColumns:
             )
         own = fitted.group_name_
         of_group = (own if own in source.names else group) if fitted.needs_groups else None
-        columns = cls.of(fitted, score=score, group=of_group, where=source.name)
+        columns = cls.of(fitted, score=score, group=own_group or of_group, where=source.name)
         source.select(columns.inputs)
         return replace(columns, score=tuple(source.select(columns.score)))
 

@@ -191,7 +191,7 @@ def _verdict(compared: ModelComparison, about: About) -> dict[str, Any]:
         calibrated = " ".join(f"{_quoted(name)}: {each.headline}." for name, each in found.items())
     else:
         shown, than = (*compared.better, *compared.worse, *against), f"than {_quoted(compared.champion)}"
-        of = {f"better {than}": compared.better, f"worse {than}": compared.worse}
+        of: dict[str, Sequence[str]] = {f"better {than}": compared.better, f"worse {than}": compared.worse}
         of |= {"log loss and Brier score contradict each other": against}
         of |= {"no difference shown": [name for name in compared.ranked if name not in shown]}
         which = _grouped(of)

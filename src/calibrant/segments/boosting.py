@@ -195,14 +195,8 @@ class _Nodes:
                 codes = sorted(int(code) for code in str(node["threshold"]).split("||"))
                 value = 0.0
             else:
-<<<<<<< HEAD
                 # above the last bin: what is there goes left, what is missing right
                 threshold = float(node["threshold"])
-=======
-                threshold = float(
-                    node["threshold"]
-                )  # above the last bin: what is there goes left, what is missing right
->>>>>>> w-export
                 value = float(edges[int(threshold)]) if threshold < edges.size else LARGEST
                 missing_left = _sends_missing_left(node)
         self.columns.append(column)
