@@ -66,3 +66,18 @@ def test_commands_of_texts_are_tasks_of_the_makefile() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*/*.md")]
     asked = {task for page in pages for task in re.findall(r"[`$] ?make ([a-z-]+)", page.read_text("utf-8"))}
     assert {"demo", "test", "docs"} <= asked <= tasks
+
+
+def test_extras_that_errors_and_pages_name_are_there_and_named_alike() -> None:
+    extras = set(PYPROJECT["project"]["optional-dependencies"])
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").glob("*/*.md"), ROOT / "README.md"]
+    named = [
+        names
+        for path in sources
+        for names in re.findall(r"pip install '([\w.]+)\[([a-z,]+)\]'", path.read_text("utf-8"))
+    ]
+    assert {name for _, names in named for name in names.split(",")} == extras
+    assert {package for package, _ in named} == {"calibrant", "."}
+    assert (
+        sum(package == "." for package, _ in named) == 2
+    )  # in the README and on the page on installing, which say why

@@ -90,7 +90,7 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
     picture = pages.Picture(lambda: _picture(found), caption)
     below = f"{which}{bold}. Gap is mean prediction less observed frequency; its bounds hold for all segments at once."
     pictures = pages.Pictures([picture], "single")
-    blocks = [pages.Text(found["verdict"]), pages.Text(lead), pictures, pages.Text(below), table]
+    blocks: list[pages.Block] = [pages.Text(found["verdict"]), pages.Text(lead), pictures, pages.Text(below), table]
     return pages.Section("Segments", blocks)
 
 
