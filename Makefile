@@ -45,7 +45,7 @@ bench: $(VENV)/.installed-demo ## Measure the claims of speed and write them to 
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(VENV)/.installed-test ## Build the site into docs/_build/html; a warning is an error
-	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs auto docs docs/_build/html $(ARGS)
+	@$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet docs docs/_build/html $(ARGS)
 	@echo "docs/_build/html/index.html"
 
 docs-serve: docs ## Build the site and show it at http://localhost:8000

@@ -58,7 +58,7 @@ class Page(HTMLParser):
 def site() -> Path:
     """Build what has changed since the last build."""
     command = [sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going", "--quiet"]
-    done = subprocess.run([*command, "--jobs", "auto", str(ROOT / "docs"), str(SITE)], capture_output=True, text=True)
+    done = subprocess.run([*command, str(ROOT / "docs"), str(SITE)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return SITE
 
