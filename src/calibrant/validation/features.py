@@ -118,7 +118,8 @@ def _of_numpy(values: npt.NDArray[Any], name: str) -> Feature:
     if values.ndim != 1:
         raise InvalidTypeError(f"{name} has shape {values.shape}. Pass one value per row, shape (n,).")
     if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(object), None)
+        is_masked, values = np.ma.getmaskarray(values), values.data.astype(object)
+        values[is_masked] = None
     match values.dtype.kind:
         case "f" | "i" | "u":
             return _numbers(values.astype(np.float64), name)

@@ -1,0 +1,96 @@
+"""Features: the same values from any container, kinds as asked for, and what is no feature is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, strategies as st
+
+from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.validation import as_feature, read_features
+
+TEXT = ["Rome", "Bonn", None, "Oslo", "Bonn"]
+CODES = [2.0, 0.0, np.nan, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        TEXT,
+        np.array(TEXT, dtype=object),
+        pd.Series(TEXT),
+        pd.Series(TEXT, dtype="string"),
+        pd.Series(pd.Categorical(TEXT, categories=["Rome", "Oslo", "Bonn", "Lima"])),
+        pl.Series(TEXT),
+        pl.Series(TEXT).cast(pl.Categorical),
+        pa.array(TEXT),
+        pa.chunked_array([TEXT[:2], TEXT[2:]]),
+        pa.array(TEXT).dictionary_encode(),
+    ],
+    ids=lambda column: f"{type(column).__module__}.{type(column).__name__}",
+)
+def test_text_is_the_same_category_from_any_container(column) -> None:
+    found = as_feature(column, "city")
+    assert found.levels is not None
+    assert found.levels.tolist() == ["Bonn", "Oslo", "Rome"]
+    np.testing.assert_array_equal(found.values, CODES)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        [1.5, None, 3.0],
+        np.array([1.5, np.nan, 3.0]),
+        np.ma.masked_array([1.5, 9.0, 3.0], mask=[False, True, False]),
+        pd.Series([1.5, None, 3.0]),
+        pd.Series([1.5, None, 3.0], dtype="Float64"),
+        pl.Series([1.5, None, 3.0]),
+        pa.array([1.5, None, 3.0]),
+    ],
+    ids=lambda column: f"{type(column).__module__}.{type(column).__name__}",
+)
+def test_numbers_are_the_same_from_any_container(column) -> None:
+    found = as_feature(column, "age")
+    assert found.kind == "number"
+    np.testing.assert_array_equal(found.values, [1.5, np.nan, 3.0])
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1, max_size=30))
+def test_levels_and_codes_give_the_values_back(values: list[str | None]) -> None:
+    if all(value is None for value in values):
+        return
+    found = as_feature(np.array(values, dtype=object), "x")
+    assert found.levels is not None
+    back = [None if np.isnan(code) else found.levels[int(code)] for code in found.values]
+    assert back == values
+    assert found.levels.tolist() == sorted({value for value in values if value is not None})
+
+
+def test_truth_values_are_a_category_or_zero_and_one() -> None:
+    flags = [True, False, None]
+    as_category, as_number = as_feature(flags, "x"), as_feature(flags, "x", "number")
+    assert as_category.levels is not None
+    assert as_category.levels.tolist() == [False, True]
+    np.testing.assert_array_equal(as_number.values, [1.0, 0.0, np.nan])
+    assert as_number.kind == "number"
+
+
+def test_whole_numbers_are_a_category_where_that_is_asked_for() -> None:
+    found = as_feature([30, 10, 30], "zip", "category")
+    assert found.levels is not None
+    assert found.levels.tolist() == [10, 30]
+    np.testing.assert_array_equal(found.values, [1.0, 0.0, 1.0])
+
+
+def test_only_the_named_columns_are_looked_at() -> None:
+    frame = pd.DataFrame({"age": [1.0, 2.0], "when": pd.to_datetime(["2026-01-01", "2026-01-02"])})
+    assert list(read_features(frame, 2, "scores", names=["age"])) == ["age"]
+    with pytest.raises(InvalidTypeError, match="column 'when' of features holds values of type"):
+        read_features(frame, 2, "scores")
+    with pytest.raises(InvalidInputError, match=r"t.parquet has no column 'agee'.* Did you mean 'age'"):
+        read_features(frame, 2, "scores", names=["agee"], where="t.parquet")
+    with pytest.raises(InvalidInputError, match="3"):
+        read_features(frame, 3, "scores", names=["age"])
