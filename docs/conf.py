@@ -18,6 +18,7 @@ copyright = "the calibrant developers"  # noqa: A001
 version = release = __version__
 
 extensions = [
+    "sphinx_gallery.gen_gallery",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
@@ -47,22 +48,22 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 
-if any((HERE / "gallery").rglob("plot_*.py")):
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": "gallery",
-        "gallery_dirs": "auto_gallery",
-        "filename_pattern": "/plot_",
-        "within_subsection_order": "FileNameSortKey",
-        "download_all_examples": False,
-        "remove_config_comments": True,
-        "show_memory": False,
-        "show_signature": False,
-        "plot_gallery": "True",
-        "abort_on_example_error": True,
-    }
-else:
-    suppress_warnings += ["toc.not_readable"]
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "auto_gallery",
+    "filename_pattern": "/plot_",
+    "subsection_order": [
+        f"gallery/{name}"
+        for name in ("scikit_learn", "calibrators", "measuring", "decisions", "forecasts", "totals", "production")
+    ],
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"calibrant {__version__}"

@@ -32,10 +32,14 @@ def check_answers(fitted: Any) -> None:
     assert all(isinstance(line, str) for line in fitted.describe())
     assert repr(fitted)
     scores = scores_of(fitted)
-    groups = {"groups": np.resize(fitted.groups_, len(scores))} if fitted.needs_groups else {}
+    beside: dict[str, Any] = {"groups": np.resize(fitted.groups_, len(scores))} if fitted.needs_groups else {}
+    if fitted.feature_names:
+        values = {"number": np.array([0.0, np.nan, -1e300, 40.5]), "category": np.array(["Rome", None], dtype=object)}
+        kinds = fitted.feature_kinds()["kinds"]
+        beside["features"] = {name: np.resize(values[kinds[name]], len(scores)) for name in fitted.feature_names}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        q = np.asarray(fitted.predict_proba(scores, **groups))
+        q = np.asarray(fitted.predict_proba(scores, **beside))
     assert q.shape == scores.shape
     assert np.isfinite(q).all()
     assert ((q >= 0.0) & (q <= 1.0)).all()

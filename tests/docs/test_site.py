@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
 import subprocess
 import sys
@@ -56,9 +57,12 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    """Build what has changed since the last build."""
+    """Build what has changed since the last build, one process after the other."""
+    SITE.parent.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going", "--quiet"]
-    done = subprocess.run([*command, str(ROOT / "docs"), str(SITE)], capture_output=True, text=True)
+    with (SITE.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run([*command, str(ROOT / "docs"), str(SITE)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return SITE
 

@@ -43,11 +43,11 @@ assert whole.verdict.startswith("No miscalibration found")
 # %%
 # Who is wronged?
 # ---------------
-# ``audit`` goes through groups of one column and of two, in all ranges of the score, and bounds all gaps at once: that
-# it looks at many groups is allowed for.
+# ``audit`` searches the values of one feature and of two, in all ranges of the score. Its p-values allow for the many
+# segments that it looks at.
 
-groups = {"rating": rating[test], "religious": religious[test]}
-audit = cb.metrics.audit(y[test], pooled, groups=groups)
+features = {"rating": rating[test], "religious": religious[test]}
+audit = cb.metrics.audit(y[test], pooled, features=features)
 print(audit.verdict)
 for finding in audit.findings[:3]:
     print(f"  {finding.label}: predicted {finding.predicted:.2f}, happened {finding.observed:.2f} of {finding.n} rows")
