@@ -106,7 +106,10 @@ class Work:
         assert "Traceback" not in done.output
         if done.exit_code == 2:
             raise RefusedError(done.output)
-        if done.exception is not None:
+        if done.exception is not None and (name, done.exit_code) != (
+            "monitor",
+            1,
+        ):  # an alarm: rows are not those of the fit
             raise AssertionError(f"exit {done.exit_code}: {done.output}") from done.exception
         return done.output
 

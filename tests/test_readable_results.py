@@ -117,6 +117,10 @@ def _drift() -> DriftMonitor:
     return watched
 
 
+def _segments() -> cb.SegmentCalibrator:
+    return cb.SegmentCalibrator("temperature").fit(P, Y, features={"where": np.array(HOSTILE)[np.arange(600) % 3]})
+
+
 def _refresh() -> RefreshResult:
     gap = {"value": -0.033, "standard_error": 0.0174, "low": -0.0672, "high": 0.0012}
     differences = {"in_use": gap, "none": gap}
@@ -159,6 +163,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ErrorBounds": lambda: EXAMPLES["QuantisedSummary"]().bounds,
     "Audit": lambda: metrics.audit(Y, P, features={"where": np.array(HOSTILE)[np.arange(600) % 3]}),
     "Finding": lambda: EXAMPLES["Audit"]().findings[0],
+    "SegmentReport": lambda: _segments().report_,
     "MulticalibrationError": lambda: metrics.multicalibration_error(
         Y, P, features={"where": np.array(HOSTILE)[np.arange(600) % 3]}
     ),

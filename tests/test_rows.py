@@ -76,7 +76,8 @@ def test_all_that_describes_rows_is_kept_beside_them() -> None:
     )
     assert rows.weights.tolist() == [1.0, 2.0, 3.0]
     assert rows.groups["city"].classes[rows.groups["city"].codes].tolist() == ["x", "y", "x"]
-    assert rows.features["age"].to_list() == [1, 2, 3]
+    assert rows.features is not None
+    assert rows.features["age"].values.tolist() == [1.0, 2.0, 3.0]
     assert rows.cluster is not None
     assert rows.cluster.tolist() == [0, 1, 0]
     assert (rows.time.tolist(), rows.label_end.tolist()) == ([3, 1, 2], [4, 2, 2])  # type: ignore[union-attr]
@@ -97,7 +98,8 @@ def test_rows_of_weight_zero_are_dropped_with_all_that_is_known_of_them() -> Non
     assert rows.weight is None  # those that are left are all one
     assert rows.groups["g"].classes.tolist() == ["a", "c"]
     assert rows.groups["g"].codes.tolist() == [0, 1, 1]
-    assert rows.features["x"].to_list() == [1, 3, 4]
+    assert rows.features is not None
+    assert rows.features["x"].values.tolist() == [1.0, 3.0, 4.0]
     assert (rows.cluster.tolist(), rows.time.tolist()) == ([0, 1, 1], [1, 3, 4])  # type: ignore[union-attr]
     assert rows.counted() is rows
 
@@ -129,8 +131,12 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         InvalidInputError,
         r"label_end row 1: 1 is before .* 2 \(1",
     ),
-    "features": ({"features": [[1], [2], [3]]}, ShapeError, "features is a list. Pass a data frame"),
-    "features short": ({"features": pd.DataFrame({"x": [1]})}, ShapeError, "scores has 3 rows and features has 1"),
+    "features": ({"features": [[1], [2], [3]]}, InvalidTypeError, "features is a list, whose columns have no names"),
+    "features short": (
+        {"features": pd.DataFrame({"x": [1]})},
+        ShapeError,
+        "scores has 3 rows and column 'x' of features has 1",
+    ),
     "pos_label of columns": (
         {"scores": np.eye(3), "y": [0, 1, 2], "pos_label": 1},
         InvalidInputError,
@@ -217,7 +223,7 @@ def test_taken_rows_keep_all_classes_and_what_is_known_of_them() -> None:
         np.testing.assert_array_equal(taken.groups["g"].codes, rows.groups["g"].codes[order])
         np.testing.assert_array_equal(taken.cluster, rows.cluster[order])  # type: ignore[index]
         np.testing.assert_array_equal(taken.time, rows.time[order])  # type: ignore[index]
-        assert taken.features["x"].to_list() == order.tolist()
+        assert taken.features["x"].values.tolist() == order.tolist()
 
 
 def test_folds_spread_each_class_evenly_and_repeat_with_the_seed() -> None:

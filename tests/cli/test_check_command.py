@@ -301,18 +301,6 @@ def test_a_key_is_found_in_its_own_table(run: Run, binary: pa.Table) -> None:
     assert "pyproject.toml, line 13: check[0].level: 'x' is not a number" in run("check").stderr
 
 
-def test_the_project_of_the_readme_is_one() -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    write(text.partition("```toml\n")[2].partition("```")[0])
-    project = read_project("calibrant.toml")
-    (check,) = project.checks
-    assert (check.name, check.settings.label, check.settings.score) == ("cards", "y", ("p_calibrated",))
-    assert [(gate.metric, gate.bound, gate.limit) for gate in check.gates] == [
-        ("ece_debiased", "max", 0.02),
-        ("auc", "min", 0.8),
-    ]
-
-
 def test_the_project_of_the_help_is_one(run: Run) -> None:
     """Refusals say that the help shows one."""
     shown = run("check --help").output

@@ -81,10 +81,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "credit.parquet --score q --versus p --methods beta",
     ),
     "audit": (
-        *(f"{line} --groups region" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),
-        "rain.csv --label obs --score EMOS --groups month --min-rows 1",
-        "credit.parquet --groups region,w --order 1 --min-rows 280 --score-bins 2 --level 0.8 --most 3",
-        "credit.parquet --groups region --json",
+        *(f"{line} --features region" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),
+        "rain.csv --label obs --score EMOS --features month --min-rows 1",
+        "credit.parquet --features region,q --depth 1 --min-rows 280 --level 0.8 --most 1",
+        "credit.parquet --features z,client --categorical client --bins 3 --max-levels 4 --draws 99 --seed 4",
+        "credit.parquet --features region --json",
     ),
     "decide curve": (
         *(*ROWS[:-1], *MEASURED, *POSITIVE),
@@ -158,6 +159,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "report": (
         *(f"{line} -o page.json" for line in (*ROWS, *MEASURED, *POSITIVE, *COSTS)),
         "credit.parquet --costs costs.json -o page.md",
+        "credit.parquet --features z,client --categorical client -o page.json",
+        "credit.parquet --features region,q --depth 1 --min-rows 280 -o page.json",
         "credit.parquet --group region --title Credit --bins 5 --level 0.9 --seed 2 -o page.html",
         "credit.parquet --score q --versus p -o page.html",
     ),
@@ -176,7 +179,7 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "forecast fit": (
         *(f"{line} --method average -o r.json" for line in FORECASTS),
-        "power.csv --mean mu --std sd --method threshold --algorithm paper -o r.json",
+        "power.csv --mean mu --std sd --algorithm paper -o r.json",
         "power.csv --mean mu --std sd --direct-layer --seed 2 -o r.json",
         "power.csv --mean mu --std sd --method variance --shift -o r.json",
         "power.csv --mean mu --std sd --method conformal --conformity residual -o r.json",
@@ -220,7 +223,8 @@ LINES: dict[str, tuple[str, ...]] = {
         *(f"{line} --features region --method sigmoid" for line in ROWS[1:]),
         "credit.parquet --score z --input logit --features region --method sigmoid",
         "credit.parquet --calibrator isotonic.json --features region",
-        "credit.parquet --features region,w --categorical w --depth 1 --min-rows 250 --level 0.9 --seed 3 --json",
+        "credit.parquet --features z,client --categorical client --seed 3 --json",
+        "credit.parquet --features region,q --depth 1 --min-rows 250 --level 0.9 --json",
     ),
     "segments fit": (
         *(f"{line} --features region --method sigmoid -o c.json" for line in ROWS[1:]),

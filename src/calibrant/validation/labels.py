@@ -108,6 +108,11 @@ def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
             problem = f"{values[odd.argmax()].item()!r} names no group"
             fix = "Cut numbers into ranges first, and pass the name of each row's range."
             raise InvalidLabelError(at_first(odd, name, problem, fix))
+    if values.dtype.kind == "M":  # days, by their names
+        missing = np.isnat(values)
+        if missing.any():
+            raise InvalidLabelError(at_first(missing, name, "a missing time names no group", "Drop these rows first."))
+        values = np.datetime_as_string(values)
     values = normalise_labels(values, name)
     if values.dtype.kind == "O":
         found = sorted(set(values.tolist()))
