@@ -60,6 +60,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page fetches scripts from elsewhere
     "show_signature": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
