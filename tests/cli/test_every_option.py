@@ -234,7 +234,8 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     "segments report": (
         *(f"{line} --features region -o page.html" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),
-        "credit.parquet --features region,w --categorical w --depth 1 --min-rows 250 --level 0.9 --seed 3 -o p.md",
+        "credit.parquet --features region,w --depth 1 --min-rows 250 --level 0.9 --seed 3 -o p.md",
+        "credit.parquet --features z,client --categorical client -o p.html",
         "credit.parquet --features region --title A -o p.html",
     ),
     "warm-up": (),
