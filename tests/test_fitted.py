@@ -20,9 +20,10 @@ from calibrant.errors import (
     ShapeError,
     UnsupportedVersionError,
 )
-from calibrant.fitted import Fitted, fitted_kinds
+from calibrant.fitted import Fitted
 from calibrant.persistence import from_document, to_document, to_onnx, to_sql
 from calibrant.prior import PriorShift
+from calibrant.storable import fitted_kinds
 
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"]}
 

@@ -25,6 +25,7 @@ LAYERS = (
     ("quantised", "rows", "splits"),
     ("dependent_rows", "row_stream"),
     ("logistic", "maps", "provenance", "softmax_fit"),
+    ("storable",),
     ("fitted",),
     ("calibrators", "chain", "metrics", "online"),
     ("persistence",),

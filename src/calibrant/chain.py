@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, ColumnOrderError, InvalidInputError, InvalidTypeError
-from calibrant.fitted import Fitted, decode_fitted, encode_fitted, register
+from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows
+from calibrant.storable import decode_fitted, encode_fitted, register
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 

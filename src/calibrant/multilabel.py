@@ -15,12 +15,13 @@ from calibrant.calibrators import (
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
-from calibrant.fitted import Fitted, register
+from calibrant.fitted import Fitted
 from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of, first_lines
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.settings import Configured
+from calibrant.storable import register
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,

@@ -24,12 +24,13 @@ from calibrant.calibrators import (
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DataWarning, DocumentError, warn
-from calibrant.fitted import MapFitted, register
+from calibrant.fitted import MapFitted
 from calibrant.metrics import Bins, binned_error, brier_of, design_effect, ece_of_new_rows, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.persistence import load_as, save
 from calibrant.results import CalibrationMetrics
 from calibrant.rows import Rows, read_rows
+from calibrant.storable import register
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_integer
 
 Method = Literal["auto", "isotonic", "sigmoid", "platt"]

@@ -15,10 +15,10 @@ import pytest
 
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
-from calibrant.fitted import fitted_kinds
 from calibrant.forecasts import GaussianForecast
 from calibrant.maps import MAPS
 from calibrant.persistence import load, read_document, save
+from calibrant.storable import fitted_kinds
 
 FOLDER = Path(__file__).parent / "version_2"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text("utf-8"))

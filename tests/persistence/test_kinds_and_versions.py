@@ -14,8 +14,8 @@ import calibrant as cb
 from calibrant import fitted as fitted_module
 from calibrant.document_field import DocumentField
 from calibrant.errors import DocumentError
-from calibrant.fitted import Storable, register
 from calibrant.persistence import documents, from_document, load, save, to_document
+from calibrant.storable import Storable, register
 
 SUFFIXES = (".json", ".pkl")
 

@@ -21,7 +21,7 @@ from calibrant.errors import (
     unknown_name,
     warn,
 )
-from calibrant.fitted import MapFitted, as_one_score, register
+from calibrant.fitted import MapFitted, as_one_score
 from calibrant.maps import (
     IDENTITY,
     BinaryMap,
@@ -40,6 +40,7 @@ from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
+from calibrant.storable import register
 from calibrant.summary import ScoreSummary
 from calibrant.validation import INPUT_KINDS, ArrayLike, InputKind, check_choice
 

@@ -12,7 +12,7 @@ from calibrant.cli.common import echo, new_command, table, write_json
 from calibrant.phrases import clean, figure, listed, shorten
 
 if TYPE_CHECKING:
-    from calibrant.fitted import Storable
+    from calibrant.storable import Storable
 
 _MOST_LETTERS = 400
 

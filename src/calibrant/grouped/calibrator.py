@@ -16,13 +16,14 @@ from calibrant.calibrators import (
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, warn
-from calibrant.fitted import MapFitted, apply_map, register
+from calibrant.fitted import MapFitted, apply_map
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, share_of
 from calibrant.maps import decode_clip, decode_map, first_lines
 from calibrant.numerics import FloatArray, rows_of_codes
 from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
+from calibrant.storable import register
 from calibrant.validation import (
     ArrayLike,
     InputKind,

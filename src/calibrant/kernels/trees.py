@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
-NodeArray = npt.NDArray[np.int32]
+Int32Array = npt.NDArray[np.int32]
+
+
+class TreeNodes(NamedTuple):
+    """The nodes of trees, tree by tree: `roots` and `outputs` have an entry for each tree, the others for each node.
+
+    A leaf has the column -1, and its value in `threshold`. The right child of a node comes next after its left one. A
+    node with `first_word` from 0 on holds a set of codes, which are bits of `words`, 64 to a word.
+    """
+
+    outputs: Int32Array
+    roots: Int32Array
+    column: Int32Array
+    threshold: FloatArray
+    left: Int32Array
+    missing_left: npt.NDArray[np.bool_]
+    first_word: Int32Array
+    words: npt.NDArray[np.uint64]
 
 
 @compiled
-def sum_trees(
-    values: FloatArray,
-    outputs: NodeArray,
-    roots: NodeArray,
-    column: NodeArray,
-    threshold: FloatArray,
-    left: NodeArray,
-    missing_left: npt.NDArray[np.bool_],
-    first_word: NodeArray,
-    words: npt.NDArray[np.uint64],
-    out: FloatArray,
-) -> None:
+def sum_trees(values: FloatArray, nodes: TreeNodes, out: FloatArray) -> None:
     """Add the leaf of each tree that each row of `values` falls into to its output.
 
-    A leaf has the column -1, and its value in `threshold`. The right child of a node comes next after its left one. A
-    node with `first_word` from 0 on holds a set of codes, 64 to a word; other nodes send what is not above their
-    threshold to the left, without a branch, which the processor would guess wrong.
+    Nodes without a set send what is not above their threshold to the left, without a branch, which the processor would
+    guess wrong.
     """
+    outputs, roots, column, threshold, left, missing_left, first_word, words = nodes
     n, block = values.shape[0], 128
     for start in range(0, n, block):
         stop = min(start + block, n)

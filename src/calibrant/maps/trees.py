@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.document_field import DocumentField
@@ -25,18 +24,6 @@ MOST_NODES, MOST_DEPTH = 500_000, 64
 #: Rows times trees from which the compiled loop is worth loading.
 _COMPILED_FROM = 50_000
 _LEAF = -1
-
-
-class NodeArrays(NamedTuple):
-    """The nodes as the compiled loop takes them: tree by tree, right children next after left ones, sets as bits."""
-
-    roots: npt.NDArray[np.int32]
-    column: npt.NDArray[np.int32]
-    threshold: FloatArray
-    left: npt.NDArray[np.int32]
-    missing_left: npt.NDArray[np.bool_]
-    first_word: npt.NDArray[np.int32]
-    words: npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -80,9 +67,9 @@ class TreesMap(Map):
             _ARRAYS[self] = nodes = _node_arrays(self)
         out = np.zeros((scores.shape[0], self.n_outputs))
         if scores.shape[0] * self.n_trees >= _COMPILED_FROM and kernels.can_compile():
-            kernels.sum_trees(np.array(scores, order="C", copy=None), self.outputs.astype(np.int32), *nodes, out)
+            kernels.sum_trees(np.array(scores, order="C", copy=None), nodes, out)
         else:
-            _walk(scores, self.outputs, nodes, out)
+            _walk(scores, nodes, out)
         return out[:, 0] if self.n_outputs == 1 else out
 
     def sets(self) -> list[list[int]]:
@@ -154,7 +141,7 @@ def _check_nodes(trees: TreesMap, parts: dict[str, DocumentField]) -> None:
         parts["values"].refuse("has leaves whose sum float64 can't hold")
 
 
-def _node_arrays(trees: TreesMap) -> NodeArrays:
+def _node_arrays(trees: TreesMap) -> kernels.TreeNodes:
     """Return the nodes in the order of the compiled loop: of each tree level by level."""
     tree = np.zeros(trees.columns.size, dtype=np.int64)
     tree[trees.roots] = np.arange(trees.n_trees)
@@ -171,17 +158,17 @@ def _node_arrays(trees: TreesMap) -> NodeArrays:
     words = np.zeros(int(is_set.sum()) * _WORDS, np.uint64)
     of_code = np.repeat(first_word, trees.set_sizes) + (trees.set_codes >> 6)
     np.bitwise_or.at(words, of_code, np.uint64(1) << (trees.set_codes & 63).astype(np.uint64))
-    ints = (place[trees.roots], trees.columns[order], place[trees.left[order]], first_word[order])
-    roots, column, left, first = (each.astype(np.int32) for each in ints)
+    ints = (trees.outputs, place[trees.roots], trees.columns[order], place[trees.left[order]], first_word[order])
+    outputs, roots, column, left, first = (each.astype(np.int32) for each in ints)
     missing_left = trees.missing_left[order].astype(np.bool_)
-    return NodeArrays(roots, column, trees.values[order], left, missing_left, first, words)
+    return kernels.TreeNodes(outputs, roots, column, trees.values[order], left, missing_left, first, words)
 
 
 #: The arrays of trees that have been applied: they take longer to make than a few rows take.
-_ARRAYS: WeakKeyDictionary[TreesMap, NodeArrays] = WeakKeyDictionary()
+_ARRAYS: WeakKeyDictionary[TreesMap, kernels.TreeNodes] = WeakKeyDictionary()
 
 
-def _walk(values: FloatArray, outputs: IntArray, nodes: NodeArrays, out: FloatArray) -> None:
+def _walk(values: FloatArray, nodes: kernels.TreeNodes, out: FloatArray) -> None:
     """Do in NumPy what the compiled loop does: one step of all rows in all trees at a time, the same bits."""
     rows = np.arange(values.shape[0])[:, None]
     at = np.repeat(nodes.roots[None, :], values.shape[0], axis=0)
@@ -198,5 +185,5 @@ def _walk(values: FloatArray, outputs: IntArray, nodes: NodeArrays, out: FloatAr
             is_left = np.where(is_set, (word >> (code & 63).astype(np.uint64)) & np.uint64(1) != 0, is_left)
         is_left = np.where(is_missing, nodes.missing_left[at], is_left)
         at = np.where(is_inner, nodes.left[at] + ~is_left, at)
-    for t, k in enumerate(outputs.tolist()):
+    for t, k in enumerate(nodes.outputs.tolist()):
         out[:, k] += nodes.threshold[at[:, t]]

@@ -14,10 +14,10 @@ from typing import Any, TypeVar, cast
 from calibrant._version import __version__
 from calibrant.document_field import OLDEST_VERSION, VERSION, DocumentField, show
 from calibrant.errors import DocumentError, InvalidTypeError, UnsupportedVersionError
-from calibrant.fitted import Storable, decode_fitted, encode_fitted
 from calibrant.persistence import json_text
 from calibrant.persistence.limits import Unreadable, as_plain, check_plain
 from calibrant.provenance import Provenance
+from calibrant.storable import Storable, decode_fitted, encode_fitted
 
 FORMAT = "calibrant"
 _HEADER = ("format", "version", "calibrant", "metadata", "provenance")

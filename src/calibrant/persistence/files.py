@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from calibrant.document_field import SAVE_AGAIN, within
 from calibrant.errors import DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.files import special_kind, whole_file
-from calibrant.fitted import Storable
 from calibrant.persistence import json_text, plain_pickle
 from calibrant.persistence.documents import from_document, to_document
 from calibrant.persistence.limits import MAX_BYTES, check_plain, too_large
 from calibrant.provenance import Provenance
+from calibrant.storable import Storable
 
 AnyPath = str | os.PathLike[str]
 _Class = TypeVar("_Class", bound=Storable)

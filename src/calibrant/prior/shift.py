@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
-from calibrant.fitted import MapFitted, register
+from calibrant.fitted import MapFitted
 from calibrant.maps import BetaMap, Map, SoftmaxMap
 from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, least_output, row_sum
 from calibrant.prior.rates import weighted_rates
 from calibrant.results import Plain
+from calibrant.storable import register
 from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight, match_names, read_names
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
-from calibrant.fitted import MapFitted, register
+from calibrant.fitted import MapFitted
 from calibrant.kernels import SortedColumns, Workspace
 from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
 from calibrant.numerics import FloatArray, row_sum
@@ -32,6 +32,7 @@ from calibrant.rank_preserving.problem import (
 from calibrant.rank_preserving.result import RankPreservingResult
 from calibrant.results import plain
 from calibrant.settings import Configured
+from calibrant.storable import register
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_number, match_classes
 
 MapKind: TypeAlias = Literal["rising", "straight"]

@@ -18,7 +18,7 @@ from calibrant.calibrators import (
 )
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean
-from calibrant.fitted import MapFitted, apply_map, as_one_score, register
+from calibrant.fitted import MapFitted, apply_map, as_one_score
 from calibrant.maps import TreesMap, decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
 from calibrant.phrases import count, listed, quoted
@@ -31,6 +31,7 @@ from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.report import SegmentReport
 from calibrant.segments.streaming import encode_stream
 from calibrant.settings import Configured
+from calibrant.storable import register
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,

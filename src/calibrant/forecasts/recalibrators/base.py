@@ -11,7 +11,6 @@ import numpy as np
 
 from calibrant.document_field import DocumentField
 from calibrant.errors import CalibrantError, DocumentError, InvalidTypeError
-from calibrant.fitted import Storable, register
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import LARGEST
@@ -19,6 +18,7 @@ from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
 from calibrant.settings import Configured
+from calibrant.storable import Storable, register
 from calibrant.validation import ArrayLike
 
 #: Recalibrators and layers by the names that documents, and the command line, have for them. They enter by `named`.
