@@ -223,10 +223,10 @@ def test_numbers_can_be_read_as_categories() -> None:
     rng = np.random.default_rng(18)
     code = rng.integers(0, 8, N)
     y = rng.random(N) < np.where(code % 2 == 1, p**2, p)
-    fitted = cb.SegmentCalibrator(categorical=["code"]).fit(p, y, features={"code": code, "unused": rng.random(N)})
-    assert fitted.feature_names == ("code",)
-    assert fitted.columns_[0].kind == "category"
-    q = fitted.predict_proba([0.5, 0.5], features={"code": [2, 3]})
+    features = {"code": code, "other": rng.random(N), "flag": rng.random(N) < 0.5}
+    fitted = cb.SegmentCalibrator(categorical=["code"], numeric=["flag"]).fit(p, y, features=features)
+    assert [column.kind for column in fitted.columns_] == ["category", "number", "number"]
+    q = fitted.predict_proba([0.5, 0.5], features={"code": [2, 3], "other": [0.5] * 2, "flag": [True] * 2})
     assert q[1] < 0.36 < 0.43 < q[0]
 
 
@@ -256,7 +256,7 @@ def test_losses_are_those_of_the_field() -> None:
 @pytest.mark.parametrize(
     ("settings", "change", "match"),
     [
-        ({"categorical": ["town"]}, {}, r"features has no column 'town'"),
+        ({"categorical": ["town"]}, {}, "unknown column of features 'town'"),
         ({"categorical": ["citi"]}, {}, r"Did you mean 'city'"),
         ({"categorical": ["city"], "numeric": ["city"]}, {}, "names column 'city' twice or as both"),
         ({"categorical": "city"}, {}, "pass a list of names"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.calibrators import out_of_fold
 from calibrant.decisions.hindsight import chosen as chosen_with
 from calibrant.decisions.numbers import DistributionRecalibrator, as_recalibrator
 from calibrant.decisions.outcomes import Chosen, Decided, decide_rows, read_decided, taken_by
@@ -151,7 +152,9 @@ def correction_of(
         raise InvalidInputError(f"{names[1]} hold a class in {count(fewest, 'row')}. Cross-fitting needs two at least.")
     typed, _ = problem.for_labels(rows.classes, max(rows.scores.ndim, 1) if rows.is_binary else rows.n_classes)
     typed_chosen = chosen._replace(policy=Policy(typed, threshold=chosen.policy.threshold))
-    decided = decide_rows(typed_chosen, rows.with_scores(_out_of_fold(calibrator, rows, n_folds)), given.costs, None)
+    decided = decide_rows(
+        typed_chosen, rows.with_scores(out_of_fold(calibrator, rows, _folds(rows, n_folds))), given.costs, None
+    )
     return cross_fitted(decided, promised)
 
 
@@ -197,18 +200,9 @@ def _by_recalibrators(
     return replace(decided, expected=mean, variance=variance, taken=taken)
 
 
-def _out_of_fold(calibrator: Any, rows: Rows, n_folds: int) -> FloatArray:
-    """Return probabilities of rows by maps that were fitted without them."""
-    units = [each.n for each in units_of(rows)]
-    folds = rows.folds(min([n_folds, rows.n_rows, *units]))
-    found = np.empty_like(rows.scores)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # of parts: the fit to all rows has said it
-        for fold in range(int(folds.max()) + 1):
-            held = folds == fold
-            train = rows.take(rows.fitted_without(folds, fold))
-            found[held] = calibrator.fresh().fit_rows(train).apply(rows.take(held))
-    return found
+def _folds(rows: Rows, n_folds: int) -> IntArray:
+    """Return the fold of each row, of as many as there are clusters or blocks at most."""
+    return rows.folds(min([n_folds, rows.n_rows, *(each.n for each in units_of(rows))]))
 
 
 def _off(decided: Decided, method: str, promised: Promised) -> Correction:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.errors import unknown_name
+from calibrant.errors import InvalidInputError
 from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.segment_search import Steps, Walks, draw_largest, p_values, walk
 from calibrant.metrics.segments import Family, Segments, SegmentSettings, Where, features_of, in_words, plain_value
@@ -277,13 +277,10 @@ def segment_rows(
     y_true: ArrayLike, y_prob: ArrayLike, features: object, categorical: Collection[str], **what: Any
 ) -> Rows:
     """Check the arguments of a metric, with features if there are any, of which those in `categorical` are names."""
-    names = [categorical] if isinstance(categorical, str) else list(categorical)
-    kinds = dict.fromkeys(names, "category")
-    rows = measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
-    for name in names:
-        if name not in (rows.features or {}):
-            raise unknown_name("column of features in categorical:", name, list(rows.features or ()))
-    return rows
+    kinds = dict.fromkeys([categorical] if isinstance(categorical, str) else categorical, "category")
+    if kinds and features is None:
+        raise InvalidInputError("categorical= names columns of features, and there are none. Leave it out.")
+    return measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
 
 
 def audit_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.decisions import as_policy
@@ -173,8 +173,8 @@ class Report(pages.PageReport):
             calibrated = Calibrated(calibrator, measured_rows(y_true, scores, **of_scores, **known))
         names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
         about = About(title, source, file=source, label_name=label_name or series_name(y_true), score_names=names)
-        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions, "segments": segments}
-        self._summary = _summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts)
+        beside = Beside(calibrated, decisions, segments)
+        self._summary = _summary_of_rows(rows, about, beside, n_bins=n_bins, level=level, rng=rng)
 
     @classmethod
     def of_rows(
@@ -198,9 +198,10 @@ class Report(pages.PageReport):
         by the same settings; without them they are measured here.
         """
         about = replace(about, score_names=about.score_names or rows.columns or ())
-        parts: dict[str, Any] = {"calibrated": calibrated, "decisions": decisions}
-        parts |= {"segments": segments or SegmentSettings(), "scores": scores, "by_class": by_class}
-        return cls.__new__(cls).keep(_summary_of_rows(rows, about, n_bins=n_bins, level=level, rng=rng, **parts))
+        beside = Beside(calibrated, decisions, segments or SegmentSettings())
+        known: dict[str, Any] = {"scores": scores, "by_class": by_class}
+        summary = _summary_of_rows(rows, about, beside, n_bins=n_bins, level=level, rng=rng, **known)
+        return cls.__new__(cls).keep(summary)
 
     @classmethod
     def from_source(
@@ -320,20 +321,28 @@ def _decided(rows: Rows, decisions: Decisions, summary: dict[str, Any], level: f
     return summarise_decisions(rows, decisions, level=level, upper=summary["curve"]["upper"], on=ON)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a page has beside scores: a calibrator, decisions, and how segments are cut where rows have features."""
+
+    calibrated: Calibrated | None
+    decisions: Decisions | None
+    segments: SegmentSettings
+
+
 def _summary_of_rows(
     rows: Rows,
     about: About,
+    beside: Beside,
     *,
     n_bins: int,
     level: float,
     rng: int | np.random.Generator | None,
-    calibrated: Calibrated | None,
-    decisions: Decisions | None,
-    segments: SegmentSettings,
     scores: Scores | None = None,
     by_class: ClassScores | None = None,
 ) -> dict[str, Any]:
     """Return what a report says of checked rows."""
+    calibrated, decisions = beside.calibrated, beside.decisions
     settings = check_settings(SCORE_BINS, level, rng)
     check_integer("n_bins", n_bins, minimum=1)
     name = next(iter(rows.groups), None)
@@ -352,7 +361,7 @@ def _summary_of_rows(
     if decisions is not None:
         summary["decisions"] = _decided(rows, decisions, summary, settings.level)
     if rows.features:
-        summary["segments"] = summarise_segments(rows, segments, level=settings.level)
+        summary["segments"] = summarise_segments(rows, beside.segments, level=settings.level)
     return summary
 
 

@@ -17,11 +17,11 @@ from calibrant.calibrators import (
     warn_of_rows,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
 from calibrant.maps import TreesMap, decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
-from calibrant.phrases import count, listed, quoted
+from calibrant.phrases import count, listed
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.segments.boosting import Boosting, BoostingRows
@@ -45,7 +45,6 @@ from calibrant.validation import (
     check_choice,
     check_integer,
     check_same_length,
-    feature_columns,
 )
 
 #: What the labels are: classes, or the share of a row's weight that is of the positive class.
@@ -67,9 +66,8 @@ class SegmentCalibrator(Configured, MapFitted):
     calibrator : str or Calibrator
         The calibrator of the scores, by name or as an instance, which is left unfitted.
     categorical, numeric : sequence of str, optional
-        Names of features that are read as categories, and as numbers. Where either is given, these columns are used
-        alone; by default all columns are, by their types: text, truth values and categoricals are categories, numbers
-        are numbers.
+        Names of features that are read as categories, such as codes of places, and as numbers. Others are read by their
+        types: text, truth values and categoricals are categories, numbers are numbers.
     target : {"class", "share"}
         What `y` is: classes, or soft labels in [0, 1], the share of each row that is of the positive class, for scores
         of two classes.
@@ -189,7 +187,8 @@ class SegmentCalibrator(Configured, MapFitted):
         scores, y, sample_weight, classes
             As for `Calibrator.fit`; with ``target="share"`` y holds numbers in [0, 1].
         features : dict or data frame of columns of shape (n,)
-            The features by name. Text, truth values and numbers; None or NaN where a value is missing.
+            The features by name, all of which are used. Text, truth values and numbers; None or NaN where a value is
+            missing.
         cluster, time, label_end : array-like of shape (n,), optional
             Rows that are not independent, as for `AutoCalibrator.fit`.
 
@@ -201,10 +200,8 @@ class SegmentCalibrator(Configured, MapFitted):
             If LightGBM is not installed.
         """
         self.check_params()
-        known, columns = self.named_kinds(), feature_columns(features)
-        _check_there(known, columns)
-        used = {name: column for name, column in columns.items() if name in known or not known}
-        what: dict[str, Any] = {"input": self.input, "features": used, "feature_kinds": known, "cluster": cluster}
+        known = self.named_kinds()
+        what: dict[str, Any] = {"input": self.input, "features": features, "feature_kinds": known, "cluster": cluster}
         what |= {"time": time, "label_end": label_end}
         if self.target == "share":
             rows = _rows_of_shares(scores, y, sample_weight, **what)
@@ -371,15 +368,6 @@ def _columns_of_trees(margins: FloatArray, columns: Sequence[FeatureColumn], fea
     """Return what the trees look at: the margins, then the features, shape (n, d)."""
     first = margins[:, None] if margins.ndim == 1 else margins
     return np.concatenate((first, encode_columns(columns, features, first.shape[0])), axis=1)
-
-
-def _check_there(known: dict[str, FeatureKind], columns: dict[str, Any]) -> None:
-    for name in known:
-        if name not in columns:
-            raise InvalidInputError(
-                f"features has no column {name!r}.{did_you_mean(name, [*columns])} Its columns are "
-                f"{quoted(list(columns), most=10)}."
-            )
 
 
 def _rows_of_shares(scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **what: Any) -> Rows:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean
+from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, check_same_length
@@ -52,7 +52,8 @@ def read_features(
     """Check columns of features: those of `names`, by default all, of the kinds that are given, by default inferred.
 
     Truth values and text are categories, numbers are numbers. Columns are matched by name; others are not looked at.
-    `n` is the number of rows of what messages call `rows`; `where` the table that the columns are of.
+    Where all are wanted, those whose kind is given must be there. `n` is the number of rows of what messages call
+    `rows`; `where` the table that the columns are of.
     """
     columns = feature_columns(features)
     wanted = list(columns) if names is None else list(names)
@@ -64,6 +65,9 @@ def read_features(
                 f"Its columns are {quoted(list(columns), most=10)}."
             )
     known = kinds or {}
+    for name in known if names is None else ():
+        if name not in columns:
+            raise unknown_name(f"column of {where or 'features'}", name, list(columns))
     found = {}
     for name in wanted:
         called = f"column {name!r} of {where or 'features'}"
