@@ -45,6 +45,7 @@ from calibrant.validation import (
     check_choice,
     check_integer,
     check_same_length,
+    feature_columns,
 )
 
 #: What the labels are: classes, or the share of a row's weight that is of the positive class.
@@ -200,9 +201,8 @@ class SegmentCalibrator(Configured, MapFitted):
             If LightGBM is not installed.
         """
         self.check_params()
-        known = self.named_kinds()
-        what: dict[str, Any] = {"input": self.input, "features": features, "feature_kinds": known, "cluster": cluster}
-        what |= {"time": time, "label_end": label_end}
+        what: dict[str, Any] = {"features": feature_columns(features), "feature_kinds": self.named_kinds()}
+        what |= {"input": self.input, "cluster": cluster, "time": time, "label_end": label_end}
         if self.target == "share":
             rows = _rows_of_shares(scores, y, sample_weight, **what)
         else:
