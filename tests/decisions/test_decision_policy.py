@@ -296,3 +296,19 @@ def test_every_pair_of_equal_losses_is_decided_alike_in_sql_and_python() -> None
         sql = Policy(problem).to_sql("duckdb", columns=["p0", "p1", "p2"], keep=["id"])
         found = [row[1] for row in sorted(base.execute(sql).fetchall())]
     assert found == Policy(problem).decide(p).tolist()
+
+
+def test_sql_behind_a_calibrator_by_segments_reads_its_features() -> None:
+    rng = np.random.default_rng(30)
+    p, age = rng.random(2_000), rng.uniform(20.0, 80.0, 2_000)
+    y = (rng.random(2_000) < np.where(age < 40.0, p**3, p)).astype(int)
+    fitted = cb.SegmentCalibrator("sigmoid").fit(p, y, features={"${age}": age})
+    policy = Policy(Problem({"act": {0: 1.0, 1: 0.0}, "leave": {0: 0.0, 1: 2.0}}))
+    rows = pa.table({"p": p, "${age}": [None if i % 7 == 0 else value for i, value in enumerate(age.tolist())]})
+    expected = policy.decide(fitted.predict_proba(p, features=rows))
+    with duckdb.connect() as base:
+        base.register("scores", rows)
+        found = base.execute(policy.to_sql("duckdb", columns="p", calibrator=fitted)).fetchall()
+    assert [row[0] for row in found] == expected.tolist()
+    with pytest.raises(InvalidInputError, match="spark reads a part of the name .* as a variable"):
+        policy.to_sql("spark", columns="p", calibrator=fitted)

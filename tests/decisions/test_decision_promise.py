@@ -164,7 +164,7 @@ def test_what_cannot_be_cross_fitted_is_refused() -> None:
     limited = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 5})
     with pytest.raises(InvalidInputError, match="says nothing of capacities of a rule"):
         expected_loss([0.5], lambda p: p > 0.3, limited, fitted_to=fit)
-    with pytest.raises(InvalidInputError, match="groups= is what a calibrator was fitted by"):
+    with pytest.raises(InvalidInputError, match="groups= is what a calibrator of scores was fitted by"):
         expected_loss([0.5], YES_NO, groups=["a"])
     with pytest.raises(InvalidInputError, match="was not fitted by group"):
         expected_loss([0.5], YES_NO, calibrator=calibrator, fitted_to=fit, groups=["a"])
@@ -280,22 +280,33 @@ def test_a_place_that_is_taken_is_taken_from_another_row() -> None:
     assert said == pytest.approx(spread, rel=0.12)
 
 
-def test_a_calibrator_by_group_is_cross_fitted_by_group() -> None:
+@pytest.mark.parametrize(
+    ("make", "beside", "refused"),
+    [
+        (lambda: cb.GroupedCalibrator("sigmoid"), lambda site: {"groups": site}, "fitted by group"),
+        (
+            lambda: cb.SegmentCalibrator("sigmoid", cv=2),
+            lambda site: {"features": {"site": site}},
+            "fitted to features",
+        ),
+    ],
+    ids=["by group", "by segments"],
+)
+def test_calibrators_by_more_than_scores_are_cross_fitted_by_it(make, beside, refused) -> None:
     (s, y, _), (new, _, _) = draw(600, 16), draw(500, 17)
-    group, other = (np.random.default_rng(seed).choice(["a", "b"], n) for seed, n in ((1, 600), (2, 500)))
-    y = np.where(group == "b", 1 - y, y)
-    calibrator = cb.GroupedCalibrator("sigmoid").fit(s, y, groups=group)
-    found = expected_loss(
-        new, YES_NO, calibrator=calibrator, fitted_to=CalibrationRows(s, y, groups=group), groups=other, n_folds=5
-    )
+    site, other = (np.random.default_rng(seed).choice(["a", "b"], n) for seed, n in ((1, 600), (2, 500)))
+    y = np.where(site == "b", 1 - y, y)
+    calibrator = make().fit(s, y, **beside(site))
+    fitted_to = CalibrationRows(s, y, **beside(site))
+    found = expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=fitted_to, **beside(other), n_folds=5)
     from calibrant.dependence import stratified_folds
 
     folds, out = stratified_folds(y, 5, 0), np.empty(600)
     for fold in range(5):
         held = folds == fold
-        fitted = cb.GroupedCalibrator("sigmoid").fit(s[~held], y[~held], groups=group[~held])
-        out[held] = fitted.predict_proba(s[held], groups=group[held])
-    plain = expected_loss(calibrator.predict_proba(new, groups=other), YES_NO).value
+        fitted = make().fit(s[~held], y[~held], **beside(site[~held]))
+        out[held] = fitted.predict_proba(s[held], **beside(site[held]))
+    plain = expected_loss(calibrator.predict_proba(new, **beside(other)), YES_NO).value
     assert found.value == pytest.approx(plain + evaluate(y, out, YES_NO)["gap"].value, abs=1e-12)
-    with pytest.raises(InvalidInputError, match="fitted by group"):
-        expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=(s, y))
+    with pytest.raises(InvalidInputError, match=refused):
+        expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=fitted_to)

@@ -22,7 +22,7 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.phrases import count
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
-from calibrant.validation import ArrayLike, as_scores, as_weight
+from calibrant.validation import ArrayLike, as_scores, as_weight, feature_columns
 
 #: The share of a cross-fitted correction that counts as an error which its residuals don't show; see `promise`.
 _UNSEEN = 0.5
@@ -44,6 +44,8 @@ class CalibrationRows:
         Of these rows, for losses that need them.
     groups : array-like of shape (n,), optional
         The group of each row, of a calibrator that was fitted by group.
+    features : dict or data frame of columns of shape (n,), optional
+        The features of each row, of a calibrator that was fitted to features.
     """
 
     scores: Any = field(repr=False)
@@ -54,6 +56,7 @@ class CalibrationRows:
     label_end: ArrayLike | None = field(default=None, repr=False)
     costs: Any = field(default=None, repr=False)
     groups: ArrayLike | None = field(default=None, repr=False)
+    features: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,8 @@ def correction_of(
     calibrator = _as_refittable(calibrator)
     if calibrator.needs_groups:
         what["groups"] = {"groups": given.groups}
+    if calibrator.takes_features:
+        what |= {"features": feature_columns(given.features), "feature_kinds": calibrator.named_kinds()}
     rows = read_rows(given.scores, given.y, names=names, input=calibrator.input, both_classes=True, **what)
     fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
     if fewest < 2:

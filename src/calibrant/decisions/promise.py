@@ -63,6 +63,7 @@ def expected_loss(
     costs: Any = None,
     per: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    features: object = None,
     n_folds: int = 10,
     level: float = 0.95,
     evaluated_on: str = "new rows",
@@ -89,6 +90,8 @@ def expected_loss(
         As in `Policy.decide`.
     groups : array-like of shape (n,), optional
         The group of each row, of a calibrator that was fitted by group.
+    features : dict or data frame of columns of shape (n,), optional
+        The features of each row, of a calibrator that was fitted to features.
     n_folds : int
         Folds of cross-fitting: the calibrator is fitted so many times.
     level : float
@@ -156,12 +159,15 @@ def expected_loss(
         raise InvalidInputError(
             f"fitted_to= says nothing of {what}: which its rows would get is not known. Leave it out."
         )
-    if groups is not None and calibrator is None:
-        raise InvalidInputError("groups= is what a calibrator was fitted by, and there is none. Leave it out.")
+    for name, given in (("groups", groups), ("features", features)):
+        if given is not None and not isinstance(calibrator, Fitted):
+            raise InvalidInputError(
+                f"{name}= is what a calibrator of scores was fitted by, and there is none. Leave it out."
+            )
     if chosen.policy.problem.is_of_number:
         promised = _of_number(predictions, chosen, calibrator, costs, per)
     else:
-        promised = promised_of_classes(predictions, chosen, calibrator, costs, per, groups)
+        promised = promised_of_classes(predictions, chosen, calibrator, costs, per, groups, features)
     rows = _with_known(promised.rows, sample_weight, cluster, time, label_end)
     promised = replace(promised, rows=rows).take(rows.weights > 0.0)
     off = None if fitted_to is None else correction_of(chosen, calibrator, fitted_to, n_folds, promised)
@@ -207,6 +213,7 @@ def promised_of_classes(
     costs: Any = None,
     per: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    features: object = None,
 ) -> Promised:
     """Return rows of probabilities, with what each row's action is expected to lose."""
     policy, problem = chosen.policy, chosen.policy.problem
@@ -216,7 +223,7 @@ def promised_of_classes(
     else:
         if not isinstance(calibrator, Fitted):
             raise InvalidTypeError(f"calibrator is a {type(calibrator).__name__}. Pass a fitted calibrator.")
-        read = calibrator.read(predictions, groups=groups)
+        read = calibrator.read(predictions, groups=groups, features=features)
         n_columns = max(read.scores.ndim, 1) if read.is_binary else read.scores.shape[1]
         problem, _ = problem.for_labels(calibrator.classes_, n_columns, name="the calibrator's classes")
         made = problem.read_probabilities(calibrator.apply(read))

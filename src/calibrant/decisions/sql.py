@@ -46,6 +46,7 @@ class _Chances(NamedTuple):
     names: list[str]
     n_classes: int
     make: Callable[[SqlBuilder, Sequence[Expression], Costs], Term]
+    features: Sequence[str] = ()
 
 
 def policy_sql(
@@ -78,7 +79,8 @@ def policy_sql(
         prob = b.hold(chances.make(b, given[: len(names)], losses))
         return [_chosen(policy, b, prob, entries, losses)]
 
-    return select_of(dialect, [*names, *costs], column_names([output], "output"), make, table=table, keep=keep)
+    outputs, features = column_names([output], "output"), chances.features
+    return select_of(dialect, [*names, *costs], outputs, make, features=features, table=table, keep=keep)
 
 
 def _entries(policy: Policy) -> list[list[float | str]]:
@@ -123,7 +125,7 @@ def _of_classes(policy: Policy, columns: Columns, calibrator: Fitted | None) -> 
             return b.only_where(b.usable(scores, 0.0, 1.0, sums_to_one=len(names) > 1), scores)
         return fitted.usable_formula(b, scores, len(names))
 
-    return _Chances(names, max(len(names), 2), make)
+    return _Chances(names, max(len(names), 2), make, () if fitted is None else fitted.feature_names)
 
 
 def _of_ranges(policy: Policy, columns: Columns, calibrator: Fitted | None) -> _Chances:
