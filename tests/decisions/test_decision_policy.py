@@ -310,5 +310,5 @@ def test_sql_behind_a_calibrator_by_segments_reads_its_features() -> None:
         base.register("scores", rows)
         found = base.execute(policy.to_sql("duckdb", columns="p", calibrator=fitted)).fetchall()
     assert [row[0] for row in found] == expected.tolist()
-    with pytest.raises(InvalidInputError, match="spark reads a part of the name .* as a variable"):
+    with pytest.raises(InvalidInputError, match=r"spark reads a part of the name .* as a variable"):
         policy.to_sql("spark", columns="p", calibrator=fitted)
