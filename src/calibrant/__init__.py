@@ -17,6 +17,7 @@ name_document_homes(
         "probability_calibrator": "calibrant.probability",
         "rank_preserving_calibrator": "calibrant.rank_preserving",
         "segment_calibrator": "calibrant.segments",
+        "segment_mean_calibrator": "calibrant.segments",
     }
 )
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

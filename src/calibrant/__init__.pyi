@@ -72,5 +72,9 @@ from calibrant.report import (
     Report as Report,
 )
 from calibrant.results import CalibrationMetrics as CalibrationMetrics, Curve as Curve, Score as Score
-from calibrant.segments import SegmentCalibrator as SegmentCalibrator, SegmentReport as SegmentReport
+from calibrant.segments import (
+    SegmentCalibrator as SegmentCalibrator,
+    SegmentMeanCalibrator as SegmentMeanCalibrator,
+    SegmentReport as SegmentReport,
+)
 from calibrant.summary import ScoreSummary as ScoreSummary

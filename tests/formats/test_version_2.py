@@ -45,7 +45,15 @@ FORECASTS: dict[str, tuple[list[float], float, Any, list[Any]]] = {
     "forecast_threshold": ([0.0, 2.0], 1.0, [0.0, 2.0], [229 / 256, 45 / 256]),
     "forecast_variance": ([1.0], 3.0, [[2.5]], [[0.5]]),
 }
-NAMES = [*EXPECTED, *FORECASTS]
+#: Calibrators of means: predictions and features, and what becomes of them: of x, 2 (z + trees), z = (1 + x) / 2.
+MEANS: dict[str, tuple[list[float], dict[str, list[Any]], list[float]]] = {
+    "segment_mean_calibrator": (
+        [1.0, 1.0, 3.0, 3.0],
+        {"age": [30.0, 50.0, 50.0, None], "city": ["Bonn", "Rome", "Oslo", "Rome"]},
+        [4.0, 3.0, 2.5, 6.5],
+    ),
+}
+NAMES = [*EXPECTED, *FORECASTS, *MEANS]
 
 
 def parts(value: Any) -> list[dict[str, Any]]:
@@ -95,6 +103,13 @@ def test_recalibrator_of_forecasts_gives_the_stored_levels(name: str, suffix: st
     mean, std, points, wanted = FORECASTS[name]
     found = load(FOLDER / f"{name}{suffix}").transform(GaussianForecast(mean, std)).cdf(points)
     assert found.tolist() == wanted
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", MEANS)
+def test_calibrator_of_means_gives_the_stored_numbers(name: str, suffix: str) -> None:
+    predictions, features, wanted = MEANS[name]
+    assert load(FOLDER / f"{name}{suffix}").predict(predictions, features=features).tolist() == wanted
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

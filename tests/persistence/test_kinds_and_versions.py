@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant import fitted as fitted_module
+from calibrant import storable
 from calibrant.document_field import DocumentField
 from calibrant.errors import DocumentError
 from calibrant.persistence import documents, from_document, load, save, to_document
@@ -56,7 +56,7 @@ class Offset(Storable):
 @pytest.fixture
 def later_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Enter the kind "offset", and write documents of version 3: what a change of format touches beside the class."""
-    monkeypatch.setattr(fitted_module, "_CLASSES", dict(fitted_module._CLASSES))
+    monkeypatch.setattr(storable, "_CLASSES", dict(storable._CLASSES))
     register("offset")(Offset)
     monkeypatch.setattr(documents, "VERSION", 3)
 

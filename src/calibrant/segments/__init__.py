@@ -3,4 +3,5 @@
 from calibrant.segments.calibrator import SegmentCalibrator as SegmentCalibrator
 from calibrant.segments.choice import TriedSize as TriedSize
 from calibrant.segments.columns import FeatureColumn as FeatureColumn
+from calibrant.segments.mean import SegmentMeanCalibrator as SegmentMeanCalibrator
 from calibrant.segments.report import SegmentReport as SegmentReport

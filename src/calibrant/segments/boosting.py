@@ -111,8 +111,9 @@ class Boosting:
         return bool(self._booster.update())
 
     def loss(self) -> float:
-        """Return the mean loss on the rows that are watched."""
-        return float(self._booster.eval_valid()[0][2])
+        """Return the mean loss on the rows that are watched; of numbers half the squared error."""
+        found = float(self._booster.eval_valid()[0][2])
+        return 0.5 * found if self._params["objective"] == "regression" else found
 
     def margins(self, rows: BoostingRows, n_rounds: int) -> FloatArray:
         """Return what the first rounds add to the margins of rows."""

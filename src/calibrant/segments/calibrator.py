@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -13,37 +12,29 @@ from calibrant.calibrators import (
     decode_calibrator_setting,
     encode_calibrator_setting,
     make_calibrator,
-    plain_splits,
     warn_of_rows,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
-from calibrant.maps import TreesMap, decode_map, term_logit
+from calibrant.maps import decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
-from calibrant.phrases import count, listed
+from calibrant.phrases import listed
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
-from calibrant.segments.boosting import Boosting, BoostingRows
-from calibrant.segments.choice import choose
-from calibrant.segments.columns import FeatureColumn, encode_columns
 from calibrant.segments.encoded import EncodedRows
-from calibrant.segments.report import SegmentReport
 from calibrant.segments.streaming import encode_stream
-from calibrant.settings import Configured
+from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
 from calibrant.storable import register
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
-    FeatureKind,
-    Features,
     InputKind,
     Labels,
     as_scores,
     as_weight,
     check_both_classes,
     check_choice,
-    check_integer,
     check_same_length,
     feature_columns,
 )
@@ -54,7 +45,7 @@ _TARGETS: tuple[Target, ...] = ("class", "share")
 
 
 @register("segment_calibrator")
-class SegmentCalibrator(Configured, MapFitted):
+class SegmentCalibrator(TreesOnFeatures, MapFitted):
     """Calibrate scores within segments of rows: subgroups that trees find in features.
 
     A model can be calibrated overall and wrong for some of the rows. The scores get a calibrator of their own first;
@@ -128,16 +119,13 @@ class SegmentCalibrator(Configured, MapFitted):
 
     takes_features = True
     fit_call: ClassVar[str] = "fit(scores, y, features=features)"
-    trees_: TreesMap | None
-    columns_: tuple[FeatureColumn, ...]
-    report_: SegmentReport
 
     def __init__(
         self,
         calibrator: str | Calibrator = "auto",
         *,
-        categorical: Sequence[str] | None = None,
-        numeric: Sequence[str] | None = None,
+        categorical: Names = None,
+        numeric: Names = None,
         target: Target = "class",
         cv: int = 5,
         seed: int = 0,
@@ -155,18 +143,11 @@ class SegmentCalibrator(Configured, MapFitted):
         return make_calibrator(self.calibrator).input
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        if self.trees_ is None:
-            return ()
-        first = self._n_margins
-        return tuple(self.columns_[j - first].name for j in self.trees_.used_columns if j >= first)
-
-    @property
     def n_numbers(self) -> int:
         return super().n_numbers + (0 if self.trees_ is None else self.trees_.n_numbers)
 
     @property
-    def _n_margins(self) -> int:
+    def n_margins(self) -> int:
         return 1 if self.takes_one else len(self.classes_)
 
     def fit(
@@ -214,25 +195,7 @@ class SegmentCalibrator(Configured, MapFitted):
         """Raise if a constructor argument can't be used."""
         make_calibrator(self.calibrator).check_params()
         check_choice("target", self.target, _TARGETS)
-        check_integer("cv", self.cv, minimum=2)
-        check_integer("seed", self.seed, minimum=0)
-        self.named_kinds()
-
-    def named_kinds(self) -> dict[str, FeatureKind]:
-        """Return the kinds of the columns that were named."""
-        kinds: dict[str, FeatureKind] = {}
-        named: tuple[tuple[str, FeatureKind, Sequence[str] | None], ...] = (
-            ("categorical", "category", self.categorical),
-            ("numeric", "number", self.numeric),
-        )
-        for argument, kind, names in named:
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names or ()):
-                raise InvalidTypeError(f"{argument}={names!r:.80}: pass a list of names of columns.")
-            for name in names or ():
-                if name in kinds:
-                    raise InvalidInputError(f"{argument} names column {name!r} twice or as both. Name each once.")
-                kinds[name] = kind
-        return kinds
+        self.check_trees()
 
     def fit_rows(self, rows: Rows) -> Self:
         """Fit to checked rows with features."""
@@ -251,25 +214,9 @@ class SegmentCalibrator(Configured, MapFitted):
         fitted = make_calibrator(self.calibrator).fit_rows(rows)
         self.map_ = fitted.map_
         self.take_over(fitted)
-        self.columns_ = encoded.columns
-        margins = self._margins(rows)
-        binning, codes, categories = encoded.behind(margins)
         is_binary = rows.n_classes == 2
-        data = BoostingRows(
-            "binary" if is_binary else "classes",
-            codes,
-            margins,
-            (as_one_score(rows, self.input).positive if is_binary else rows.codes).astype(np.float64),
-            rows.weight,
-            categories,
-        )
-        choice = choose(data, rows, plain_splits(rows, self.cv, rng=self.seed), seed=self.seed)
-        self.report_, self.trees_ = SegmentReport.of(choice), None
-        if choice.share > 0.0:
-            boosting = Boosting(data, choice.size, seed=self.seed)
-            for _ in range(choice.n_rounds):
-                boosting.grow()
-            self.trees_ = boosting.trees(binning, choice.n_rounds, choice.share)
+        target = as_one_score(rows, self.input).positive if is_binary else rows.codes
+        self.grow(encoded, "binary" if is_binary else "classes", self._margins(rows), target.astype(np.float64))
         return self
 
     def _margins(self, rows: Rows) -> FloatArray:
@@ -281,34 +228,20 @@ class SegmentCalibrator(Configured, MapFitted):
     def apply(self, rows: Rows) -> FloatArray:
         if self.trees_ is None:
             return apply_map(self.map_, rows.scores, self.input)
-        margins = self._margins(rows)
-        moved = margins + self.trees_.apply(_columns_of_trees(margins, self.columns_, rows.features))
+        moved = self.moved(self._margins(rows), rows.features)
         if not self.map_.is_binary:
             return softmax(moved)
         q = expit(moved)
         return q if rows.is_binary else np.column_stack((1.0 - q, q))
 
-    def feature_kinds(self) -> dict[str, Any]:
-        kinds = {column.name: column.kind for column in self.columns_}
-        return {"names": self.feature_names, "kinds": kinds}
-
     def facts(self) -> dict[str, str]:
-        held = ", ".join(f"{column.name} ({column.in_words()})" for column in self.columns_)
-        return {**super().facts(), "features": held, "features needed": listed(self.feature_names) or "none"}
+        needed = listed(self.feature_names) or "none"
+        return {**super().facts(), "features": self.columns_in_words(), "features needed": needed}
 
     def describe(self) -> list[str]:
         lines = ["The scores:", *(f"  {line}" for line in super().describe())]
-        if self.trees_ is not None:
-            lines += ["Added to the logit:" if self.map_.is_binary else "Added to the log-probabilities:"]
-            lines += [f"  {line}" for line in self.trees_.describe(())]
-            names = [*("score" for _ in range(self._n_margins)), *(column.name for column in self.columns_)]
-            used = np.bincount(self.trees_.columns[self.trees_.columns >= 0], minlength=len(names))
-            splits = dict.fromkeys(names, 0)
-            for name, n in zip(names, used.tolist(), strict=True):
-                splits[name] += n
-            most = sorted((item for item in splits.items() if item[1]), key=lambda item: -item[1])
-            lines += [f"  splits by {', '.join(f'{name} ({n:,})' for name, n in most)}"]
-        return [*lines, *str(self.report_).split("\n")]
+        added_to = "the logit" if self.map_.is_binary else "the log-probabilities"
+        return [*lines, *self.trees_in_words(added_to, "score")]
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
         if self.trees_ is None:
@@ -324,50 +257,41 @@ class SegmentCalibrator(Configured, MapFitted):
 
     def _trees_formula(self, b: Builder, margins: Term) -> Term:
         assert self.trees_ is not None  # noqa: S101 - for the type checker
-        first, columns = self._n_margins, {}
+        first, columns = self.n_margins, {}
         for j in self.trees_.used_columns:
             known = None if j < first else self.columns_[j - first]
             columns[j] = b.column(margins, j) if known is None else b.feature(known.name, known.levels)
         return b.trees(columns, self.trees_)
 
     def encode(self) -> dict[str, Any]:
-        settings = {name: getattr(self, name) for name in ("categorical", "numeric", "target", "cv", "seed")}
+        settings = {name: getattr(self, name) for name in (*TREE_SETTINGS, "target")}
         return {
             "settings": {"calibrator": encode_calibrator_setting(self.calibrator), **settings},
             "classes": self.classes_,
             "n_rows": self.n_rows_,
             "score_names": self.score_names_,
             "map": self.fitted_map.encode(),
-            "columns": [column.to_dict() for column in self.columns_],
-            "trees": None if self.trees_ is None else self.trees_.encode(),
-            "report": self.report_.encode(),
+            **self.encode_trees(),
         }
 
     @classmethod
     def decode(cls, body: DocumentField) -> Self:
         names = ("settings", "classes", "n_rows", "score_names", "map", "columns", "trees", "report")
         parts = body.members(names)
-        made: Self = _decode_settings(cls, parts["settings"])
+        settings = parts["settings"].members(("calibrator", *TREE_SETTINGS, "target"))
+        made = cls(
+            decode_calibrator_setting(settings["calibrator"], Calibrator),
+            target=settings["target"].choice(_TARGETS),
+            **decode_tree_settings(settings),
+        )
         made.classes_ = parts["classes"].labels(minimum=2)
         n_classes = len(made.classes_)
         made.n_rows_ = parts["n_rows"].integer(minimum=0)
         made.score_names_ = parts["score_names"].score_names(n_classes, or_one=n_classes == 2)
-        inner = make_calibrator(made.calibrator)
         made.map_ = decode_map(parts["map"])
-        inner.check_map(made.map_, n_classes, parts["map"])
-        made.columns_ = tuple(FeatureColumn.decode(item) for item in parts["columns"].items())
-        found = [column.name for column in made.columns_]
-        if len(set(found)) < len(found):
-            parts["columns"].refuse("names a column twice")
-        made.report_ = SegmentReport.decode(parts["report"])
-        made.trees_ = None if parts["trees"].value is None else _decode_trees(made, parts["trees"])
+        make_calibrator(made.calibrator).check_map(made.map_, n_classes, parts["map"])
+        made.decode_trees(parts)
         return made
-
-
-def _columns_of_trees(margins: FloatArray, columns: Sequence[FeatureColumn], features: Features | None) -> FloatArray:
-    """Return what the trees look at: the margins, then the features, shape (n, d)."""
-    first = margins[:, None] if margins.ndim == 1 else margins
-    return np.concatenate((first, encode_columns(columns, features, first.shape[0])), axis=1)
 
 
 def _rows_of_shares(scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **what: Any) -> Rows:
@@ -398,34 +322,3 @@ def _rows_of_shares(scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | 
 def _softmax_formula(b: Builder, z: Term) -> Term:
     e = b.hold(b.exp(b.hold(z) - b.largest(z)))
     return e / b.total(e)
-
-
-def _decode_settings(cls: type[SegmentCalibrator], field: DocumentField) -> Any:
-    parts = field.members(("calibrator", "categorical", "numeric", "target", "cv", "seed"))
-    lists = {
-        name: None if parts[name].value is None else list(parts[name].names(minimum=0))
-        for name in ("categorical", "numeric")
-    }
-    return cls(
-        decode_calibrator_setting(parts["calibrator"], Calibrator),
-        **lists,
-        target=parts["target"].choice(_TARGETS),
-        cv=parts["cv"].integer(minimum=2),
-        seed=parts["seed"].integer(minimum=0),
-    )
-
-
-def _decode_trees(made: SegmentCalibrator, field: DocumentField) -> TreesMap:
-    """Return the trees of a document, which look at the columns that there are and at sets of levels that they have."""
-    trees = decode_map(field, TreesMap)
-    first = 1 if made.map_.is_binary else len(made.classes_)
-    if (trees.n_columns, trees.n_outputs) != (first + len(made.columns_), first):
-        field.refuse(f"does not go with {count(len(made.columns_), 'feature')} and {first} margins of a row")
-    n_levels = np.array([0] * first + [-1 if c.levels is None else len(c.levels) for c in made.columns_])
-    inner = trees.columns >= 0
-    of_category = inner & (np.where(inner, n_levels[trees.columns], 0) > -1) & (trees.columns >= first)
-    if ((trees.set_sizes > 0) & ~of_category).any():
-        field.member("set_sizes").refuse("cuts a column of numbers by a set of levels")
-    if ((trees.set_sizes == 0) & of_category).any():
-        field.member("set_sizes").refuse("cuts a category without a set of levels")
-    return trees

@@ -1,0 +1,215 @@
+"""SegmentMeanCalibrator: predictions of a number by a line of their own, and trees where that is not enough."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError
+from calibrant.numerics import FloatArray
+from calibrant.phrases import count, listed, quoted
+from calibrant.rows import Rows, read_rows
+from calibrant.segments.encoded import EncodedRows
+from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
+from calibrant.storable import Storable, register
+from calibrant.validation import (
+    ArrayLike,
+    Features,
+    as_scores,
+    as_weight,
+    check_same_length,
+    feature_columns,
+    read_features,
+)
+
+
+@register("segment_mean_calibrator")
+class SegmentMeanCalibrator(TreesOnFeatures, Storable):
+    """Correct predictions of a number within segments of rows, so that their mean is that of the outcomes.
+
+    What `SegmentCalibrator` does for probabilities: a line through predictions and outcomes first, then boosted trees
+    on the line's value and the features, as many as lower the held-out squared error, or none.
+
+    Parameters
+    ----------
+    categorical, numeric, cv, seed
+        As in `SegmentCalibrator`.
+
+    Attributes
+    ----------
+    slope_, intercept_ : float
+        The line of least squares.
+    scale_ : float
+        The standard deviation of what the line leaves, in units of the outcomes: trees are grown in units of it.
+    trees_, columns_, report_
+        As in `SegmentCalibrator`; losses in the report are Gaussian log losses, half the squared error in units of
+        `scale_`, without the constant.
+    n_rows_ : int
+        Number of rows with weight.
+
+    Examples
+    --------
+    >>> import numpy as np, calibrant as cb
+    >>> rng = np.random.default_rng(0)
+    >>> guess, old = rng.normal(size=4_000), rng.random(4_000) < 0.5
+    >>> y = guess + np.where(old, 1.0, 0.0) + rng.normal(size=4_000)
+    >>> calibrator = cb.SegmentMeanCalibrator().fit(guess, y, features={"old": old})
+    >>> young, old = calibrator.predict([0.0, 0.0], features={"old": [False, True]})
+    >>> bool(young < 0.2 < 0.8 < old)
+    True
+    """
+
+    called = "a SegmentMeanCalibrator"
+    fit_call = "fit(predictions, y, features=features)"
+    slope_: float
+    intercept_: float
+    scale_: float
+    n_rows_: int
+
+    def __init__(self, *, categorical: Names = None, numeric: Names = None, cv: int = 5, seed: int = 0) -> None:
+        self.categorical = categorical
+        self.numeric = numeric
+        self.cv = cv
+        self.seed = seed
+
+    @property
+    def n_margins(self) -> int:
+        return 1
+
+    @property
+    def is_fitted(self) -> bool:
+        return hasattr(self, "slope_")
+
+    def fit(
+        self,
+        predictions: ArrayLike,
+        y: ArrayLike,
+        *,
+        features: object,
+        sample_weight: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
+        time: ArrayLike | None = None,
+        label_end: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the line and the trees.
+
+        Parameters
+        ----------
+        predictions, y : array-like of shape (n,)
+            Finite numbers.
+        features, sample_weight, cluster, time, label_end
+            As in `SegmentCalibrator.fit`.
+
+        Raises
+        ------
+        CalibrantError
+            If an argument can't be used; the message says where and why.
+        MissingPackageError
+            If LightGBM is not installed.
+        """
+        self.check_trees()
+        outcomes = _numbers(y, "y")
+        values = _numbers(predictions, "predictions")
+        check_same_length(values.size, outcomes.size, "predictions", "y")
+        weight = as_weight(sample_weight, values.size, rows="predictions")
+        if values.size < 2 * self.cv:
+            raise InvalidInputError(f"predictions has {count(values.size, 'row')}. Pass {2 * self.cv} at least.")
+        # what folds are spread by, as classes are: whether an outcome lies above the middle
+        what: dict[str, Any] = {"features": feature_columns(features), "feature_kinds": self.named_kinds()}
+        what |= {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
+        above = outcomes > np.median(outcomes)
+        names = ("predictions", "y")
+        rows = read_rows(values, above, input="score", classes=[False, True], names=names, **what)
+        return self._fit_rows(rows, outcomes if weight is None else outcomes[weight > 0.0])
+
+    def _fit_rows(self, rows: Rows, outcomes: FloatArray) -> Self:
+        w, x = rows.weights, rows.scores
+        x_mean, y_mean = np.average(x, weights=w), np.average(outcomes, weights=w)
+        spread = np.average((x - x_mean) ** 2, weights=w)
+        slope = np.average((x - x_mean) * (outcomes - y_mean), weights=w) / spread if spread > 0.0 else 0.0
+        self.slope_, self.intercept_ = float(slope), float(y_mean - slope * x_mean)
+        left = outcomes - self._line(x)
+        self.scale_ = float(np.sqrt(np.average(left**2, weights=w))) or 1.0
+        self.n_rows_ = rows.n_rows
+        self.grow(EncodedRows.of(rows), "mean", self._line(x) / self.scale_, outcomes / self.scale_)
+        return self
+
+    def predict(self, predictions: ArrayLike, *, features: object = None) -> Any:
+        """Return corrected predictions, shape (n,), in the container that they came in.
+
+        Parameters
+        ----------
+        predictions : array-like of shape (n,)
+        features : dict or data frame of columns of shape (n,), optional
+            As in `SegmentCalibrator.predict_proba`.
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        CalibrantError
+            If an argument can't be used.
+        """
+        self.check_fitted()
+        checked = as_scores(predictions, name="predictions", input="score", sum_to_one=False)
+        values = checked.values
+        if values.ndim != 1:
+            raise InvalidInputError(f"predictions has shape {values.shape}. Pass one number per row, shape (n,).")
+        found = self._read(features, values.size)
+        return checked.container.wrap(self.scale_ * self.moved(self._line(values) / self.scale_, found))
+
+    def _read(self, features: object, n: int) -> Features | None:
+        if not self.feature_names:
+            return None
+        if features is None:
+            raise InvalidInputError(
+                f"this SegmentMeanCalibrator was fitted to features. Pass these columns as features: "
+                f"{quoted(self.feature_names)}."
+            )
+        return read_features(features, n, "predictions", **self.feature_kinds())
+
+    def _line(self, values: FloatArray) -> FloatArray:
+        return np.asarray(self.intercept_ + self.slope_ * values)
+
+    def facts(self) -> dict[str, str]:
+        return {
+            "calibrator": repr(self),
+            "fitted to": count(self.n_rows_, "row"),
+            "features": self.columns_in_words(),
+            "features needed": listed(self.feature_names) or "none",
+        }
+
+    def describe(self) -> list[str]:
+        line = f"{self.intercept_:.6g} + {self.slope_:.6g} times the prediction"
+        return [line, *self.trees_in_words(f"it, times {self.scale_:.6g}", "the line's value")]
+
+    def encode(self) -> dict[str, Any]:
+        return {
+            "settings": {name: getattr(self, name) for name in TREE_SETTINGS},
+            "n_rows": self.n_rows_,
+            "slope": self.slope_,
+            "intercept": self.intercept_,
+            "scale": self.scale_,
+            **self.encode_trees(),
+        }
+
+    @classmethod
+    def decode(cls, body: DocumentField) -> Self:
+        parts = body.members(("settings", "n_rows", "slope", "intercept", "scale", "columns", "trees", "report"))
+        made = cls(**decode_tree_settings(parts["settings"].members(TREE_SETTINGS)))
+        made.n_rows_ = parts["n_rows"].integer(minimum=0)
+        made.slope_, made.intercept_ = parts["slope"].number(), parts["intercept"].number()
+        made.scale_ = parts["scale"].number()
+        if not made.scale_ > 0.0:
+            parts["scale"].refuse("is not above 0")
+        made.decode_trees(parts)
+        return made
+
+
+def _numbers(values: ArrayLike, name: str) -> FloatArray:
+    checked = as_scores(values, name=name, input="score", sum_to_one=False)
+    if checked.values.ndim != 1:
+        raise InvalidInputError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
+    return checked.values
