@@ -25,6 +25,13 @@ def scores_of(fitted: Any) -> Any:
     return np.vstack([eye, (eye + 5e-324 * (1.0 - eye)), np.full((1, width), 1.0 / width), 0.9 * eye + 0.1 / width])
 
 
+def features_of(fitted: Any, n: int) -> dict[str, Any]:
+    """Return the features that an object needs, with values that are missing and that no fit has seen."""
+    values = {"number": np.array([0.0, np.nan, -1e300, 40.5]), "category": np.array(["Rome", None], dtype=object)}
+    kinds = fitted.feature_kinds()["kinds"]
+    return {name: np.resize(values[kinds[name]], n) for name in fitted.feature_names}
+
+
 def check_answers(fitted: Any) -> None:
     """Check that an object says the same after a round trip, describes itself, and answers with probabilities."""
     document = to_document(fitted)
@@ -34,9 +41,7 @@ def check_answers(fitted: Any) -> None:
     scores = scores_of(fitted)
     beside: dict[str, Any] = {"groups": np.resize(fitted.groups_, len(scores))} if fitted.needs_groups else {}
     if fitted.feature_names:
-        values = {"number": np.array([0.0, np.nan, -1e300, 40.5]), "category": np.array(["Rome", None], dtype=object)}
-        kinds = fitted.feature_kinds()["kinds"]
-        beside["features"] = {name: np.resize(values[kinds[name]], len(scores)) for name in fitted.feature_names}
+        beside["features"] = features_of(fitted, len(scores))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         q = np.asarray(fitted.predict_proba(scores, **beside))

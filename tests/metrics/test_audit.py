@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.stats import binom
-from segment_cases import draw_rows
+from audit_cases import draw_rows
 
 from calibrant.metrics import audit, multicalibration_error
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, kstest
-from segment_cases import draw_rows, plain_search
+from audit_cases import draw_rows, plain_search
 
 from calibrant import kernels
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from segment_cases import COLUMNS, N, features, scores_of, segment_calibrator
+from segment_documents import COLUMNS, N, features, scores_of, segment_calibrator
 
 import calibrant as cb
 from calibrant.errors import InvalidInputError

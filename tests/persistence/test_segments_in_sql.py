@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlglot
-from segment_cases import COLUMNS, N, features, scores_of, segment_calibrator
+from segment_documents import COLUMNS, N, features, scores_of, segment_calibrator
 from sql_engines import Engine, OnDuckdb
 
 import calibrant as cb

@@ -112,7 +112,7 @@ def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
     assert "more scores</summary>" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
-    assert text.count("By chance") == 1
+    assert text.count("By chance") == 2, "once for both forecasts, in the first scores and in those that are folded"
     assert json.loads(BOTH.json()) == BOTH.summary()
 
 

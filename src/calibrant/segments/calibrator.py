@@ -113,7 +113,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
     >>> calibrator.report_.chosen
     'segments'
     >>> q = calibrator.predict_proba([0.5, 0.5], features={"age": [30, 30], "city": ["Rome", "Bonn"]})
-    >>> q[0] < 0.25, abs(q[1] - 0.5) < 0.1
+    >>> bool(q[0] < 0.25), bool(abs(q[1] - 0.5) < 0.1)
     (True, True)
     """
 
