@@ -54,7 +54,7 @@ def test_all_ways_to_apply_trees_give_the_same_bits(seed: int) -> None:
     assert found[:60].tolist() == [by_hand(trees, row) for row in X[:60]]
     few = np.concatenate([trees.apply(X[i : i + 100]) for i in range(0, X.shape[0], 100)])
     assert few.tobytes() == found.tobytes()
-    np.testing.assert_allclose(found, boosting.margins(rows, 40), rtol=0.0, atol=1e-14)
+    np.testing.assert_allclose(found, boosting.margins(np.ones(rows.n_rows, dtype=bool), 40), rtol=0.0, atol=1e-14)
 
 
 def test_arrays_are_made_once_and_go_with_their_trees() -> None:

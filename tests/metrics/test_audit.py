@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 from audit_cases import draw_rows
+from scipy.stats import binom
 
 from calibrant.metrics import audit, multicalibration_error
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, kstest
 from audit_cases import draw_rows, plain_search
+from scipy.stats import binom, kstest
 
 from calibrant import kernels
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError

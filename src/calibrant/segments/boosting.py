@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from calibrant.errors import MissingPackageError
 from calibrant.maps import TreesMap
-from calibrant.numerics import LARGEST, FloatArray
+from calibrant.numerics import LARGEST, BoolArray, FloatArray
 from calibrant.segments.binning import MISSING, Binning
 
 #: What is fitted: probabilities of one class of two, of all classes, or means of numbers.
@@ -32,7 +33,7 @@ class Size:
     pull: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BoostingRows:
     """Rows as boosting takes them: bin codes, margins to begin with, targets and weights."""
 
@@ -53,15 +54,38 @@ class BoostingRows:
         """Number of margins of a row."""
         return 1 if self.margins.ndim == 1 else self.margins.shape[1]
 
-    def take(self, at: npt.NDArray[Any]) -> BoostingRows:
-        """Return some of the rows, by number or by a mask."""
-        weight = None if self.weight is None else self.weight[at]
-        return BoostingRows(self.task, self.codes[at], self.margins[at], self.target[at], weight, self.categories)
+    @property
+    def params(self) -> dict[str, Any]:
+        """What LightGBM is told of the rows, whatever grows on them."""
+        return {
+            "max_bin": 255,
+            "min_data_in_bin": 1,
+            "feature_pre_filter": False,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 1 if self.codes.size < _THREADED_FROM else 0,
+            "verbosity": -1,
+        }
 
-    def numbers(self) -> npt.NDArray[np.float32]:
-        """Return the codes as LightGBM takes them: NaN where a value is missing."""
-        out = self.codes.astype(np.float32)
-        out[self.codes == MISSING] = np.nan
+    @cached_property
+    def dataset(self) -> Any:
+        """All rows as LightGBM holds them: made once, for parts are copies of it."""
+        made = import_lightgbm().Dataset(
+            self.numbers(slice(None)),
+            self.target,
+            weight=self.weight,
+            init_score=self.margins.reshape(-1, order="F"),
+            categorical_feature=list(self.categories),
+            params=self.params,
+            free_raw_data=True,
+        )
+        return made.construct()
+
+    def numbers(self, at: BoolArray | slice) -> npt.NDArray[np.float32]:
+        """Return the codes of some rows as LightGBM takes them: NaN where a value is missing."""
+        codes = self.codes[at]
+        out: npt.NDArray[np.float32] = codes.astype(np.float32)
+        out[codes == MISSING] = np.nan
         return out
 
 
@@ -75,36 +99,37 @@ def import_lightgbm() -> Any:
 
 
 class Boosting:
-    """A boosted sum of trees that grows round by round."""
+    """A boosted sum of trees that grows round by round, on all rows or on those that a mask says."""
 
-    def __init__(self, rows: BoostingRows, size: Size, *, seed: int, n_threads: int | None = None) -> None:
-        self._lightgbm = import_lightgbm()
-        n_threads = n_threads or (1 if rows.codes.size < _THREADED_FROM else 0)
-        self._params = {
-            "objective": _OBJECTIVES[rows.task],
+    def __init__(
+        self,
+        rows: BoostingRows,
+        size: Size,
+        *,
+        seed: int,
+        fitted: BoolArray | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self._objective, self._n_outputs = _OBJECTIVES[rows.task], rows.n_outputs
+        params = rows.params | {
+            "objective": self._objective,
             "metric": _METRICS[rows.task],
             "num_leaves": size.leaves,
             "learning_rate": size.rate,
             "min_data_in_leaf": size.least_rows,
             "lambda_l2": size.pull,
-            "max_bin": 255,
-            "min_data_in_bin": 1,
-            "feature_pre_filter": False,
             "boost_from_average": False,
-            "deterministic": True,
-            "force_row_wise": True,
             "seed": seed,
-            "num_threads": n_threads,
-            "verbosity": -1,
-            **({"num_class": rows.n_outputs} if rows.task == "classes" else {}),
         }
-        self._n_outputs = rows.n_outputs
-        self._train = self._dataset(rows)
-        self._booster = self._lightgbm.Booster(self._params, self._train)
+        params |= {"num_class": rows.n_outputs} if rows.task == "classes" else {}
+        params |= {} if n_threads is None else {"num_threads": n_threads}
+        self._rows, self._params = rows, params
+        train = rows.dataset if fitted is None else self._part(fitted)
+        self._booster = import_lightgbm().Booster(params, train)
 
-    def watch(self, rows: BoostingRows) -> None:
+    def watch(self, held_out: BoolArray) -> None:
         """Measure the loss on other rows after each round."""
-        self._booster.add_valid(self._dataset(rows, self._train), "held out")
+        self._booster.add_valid(self._part(held_out), "held out")
 
     def grow(self) -> bool:
         """Add one round; return whether there was nothing to split."""
@@ -113,11 +138,11 @@ class Boosting:
     def loss(self) -> float:
         """Return the mean loss on the rows that are watched; of numbers half the squared error."""
         found = float(self._booster.eval_valid()[0][2])
-        return 0.5 * found if self._params["objective"] == "regression" else found
+        return 0.5 * found if self._objective == "regression" else found
 
-    def margins(self, rows: BoostingRows, n_rounds: int) -> FloatArray:
-        """Return what the first rounds add to the margins of rows."""
-        made = self._booster.predict(rows.numbers(), raw_score=True, num_iteration=n_rounds)
+    def margins(self, at: BoolArray, n_rounds: int) -> FloatArray:
+        """Return what the first rounds add to the margins of some rows."""
+        made = self._booster.predict(self._rows.numbers(at), raw_score=True, num_iteration=n_rounds)
         return np.asarray(made, dtype=np.float64)
 
     def trees(self, binning: Binning, n_rounds: int, share: float) -> TreesMap:
@@ -125,19 +150,8 @@ class Boosting:
         dumped = self._booster.dump_model(num_iteration=n_rounds)
         return _as_map([tree["tree_structure"] for tree in dumped["tree_info"]], binning, self._n_outputs, share)
 
-    def _dataset(self, rows: BoostingRows, reference: Any = None) -> Any:
-        margins = rows.margins.reshape(-1, order="F")
-        made = self._lightgbm.Dataset(
-            rows.numbers(),
-            rows.target,
-            weight=rows.weight,
-            init_score=margins,
-            categorical_feature=list(rows.categories),
-            reference=reference,
-            params=self._params,
-            free_raw_data=True,
-        )
-        return made.construct()
+    def _part(self, kept: BoolArray) -> Any:
+        return self._rows.dataset.subset(np.flatnonzero(kept), params=self._params).construct()
 
 
 def _as_map(structures: Sequence[dict[str, Any]], binning: Binning, n_outputs: int, share: float) -> TreesMap:

@@ -148,13 +148,13 @@ class _Growth:
     """Trees that grow on the rows of a split, watched on those held out."""
 
     def __init__(self, data: BoostingRows, split: Split, size: Size, seed: int) -> None:
-        self.size = size
-        self._held = data.take(split.held_out)
-        self._boosting = Boosting(data.take(split.fitted), size, seed=seed)
+        self.size, self._held = size, split.held_out
+        self._boosting = Boosting(data, size, seed=seed, fitted=split.fitted)
         self._boosting.watch(self._held)
-        w = self._held.weight
-        self.weight = float(self._held.n_rows if w is None else w.sum())
-        self.losses = [float(np.average(row_losses(data.task, self._held.margins, self._held.target), weights=w))]
+        self._before = data.margins[self._held]
+        w = None if data.weight is None else data.weight[self._held]
+        self.weight = float(self._before.shape[0] if w is None else w.sum())
+        self.losses = [float(np.average(row_losses(data.task, self._before, data.target[self._held]), weights=w))]
         self.is_done = False
 
     @property
@@ -176,7 +176,7 @@ class _Growth:
     def margins(self, n_rounds: int) -> FloatArray:
         """Return what so many rounds add to the margins of the rows held out."""
         if n_rounds == 0:
-            return np.zeros(self._held.margins.shape)
+            return np.zeros(self._before.shape)
         while not self.is_done and len(self.losses) <= n_rounds:
             self._grow()
         return self._boosting.margins(self._held, n_rounds)
