@@ -54,7 +54,7 @@ def test_only_the_columns_that_moved_most_are_drawn_where_there_are_many() -> No
 @pytest.mark.slow
 def test_it_draws_on_axes_that_are_given() -> None:
     axes = list(Figure().subplots(1, 4))
-    display = cb.RankPreservingDisplay.from_matrices(P, P).plot(axes)
+    display = cb.RankPreservingDisplay.from_matrices(P, P, axes=axes)
     assert display.axes_ == axes
     with pytest.raises(ShapeError, match="axes holds 3 axes for 4 columns"):
         display.plot(axes[:3])

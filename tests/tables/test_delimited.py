@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import datetime
 from collections.abc import Callable
+from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from calibrant.tables import formats, read_columns
@@ -42,3 +46,18 @@ def test_quoted_newlines_may_lie_anywhere(make: Make, monkeypatch: pytest.Monkey
 def test_missing_fields_are_missing_and_quoted_ones_are_text(make: Make) -> None:
     read = read_columns(make("t.csv", b'y,p\nNA,0.5\n"NA",\n"",1\n'))
     assert read.to_pydict() == {"y": [None, "NA", ""], "p": [0.5, None, 1.0]}
+
+
+def test_quoted_empty_fields_among_numbers_are_missing(tmp_path: Path) -> None:
+    """`pandas` writes them so with `quoting=csv.QUOTE_NONNUMERIC`."""
+    frame = pd.DataFrame(
+        {"city": ["Rome", "", "Bonn"], "p": [0.5, None, 1.0], "day": ["2026-01-01", None, "2026-01-03"]}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
+    assert '"",""' in (tmp_path / "t.csv").read_text()
+    read = read_columns(tmp_path / "t.csv")
+    assert read.to_pydict() == {
+        "city": ["Rome", "", "Bonn"],
+        "p": [0.5, None, 1.0],
+        "day": [datetime.date(2026, 1, 1), None, datetime.date(2026, 1, 3)],
+    }

@@ -85,7 +85,7 @@ plt.show()
 # after up, for the people of the south.
 
 south = regions == "south"
-cb.RankPreservingDisplay.from_matrices(P[south], Q[south]).plot()
+cb.RankPreservingDisplay.from_matrices(P[south], Q[south])
 plt.show()
 
 for name in classes:

@@ -50,7 +50,7 @@ class RankPreservingDisplay:
     --------
     >>> import calibrant as cb
     >>> P = [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.2, 0.1, 0.7]]
-    >>> display = cb.RankPreservingDisplay.from_matrices(P, cb.rank_preserving.solve(P, [1.5, 0.6, 0.9])).plot()
+    >>> display = cb.RankPreservingDisplay.from_matrices(P, cb.rank_preserving.solve(P, [1.5, 0.6, 0.9]))
     >>> [ax.get_title(loc="left") for ax in display.axes_]
     ['0', '1', '2']
     """
@@ -61,10 +61,15 @@ class RankPreservingDisplay:
 
     @classmethod
     def from_matrices(
-        cls, P: ArrayLike, Q: ArrayLike | RankPreservingResult, *, sample_weight: ArrayLike | None = None
+        cls,
+        P: ArrayLike,
+        Q: ArrayLike | RankPreservingResult,
+        *,
+        sample_weight: ArrayLike | None = None,
+        axes: list[Axes] | None = None,
     ) -> RankPreservingDisplay:
-        """Make the display of a matrix before and after."""
-        return cls(diagnose(P, Q, sample_weight=sample_weight))
+        """Draw a matrix after against before, as `diagnose` and `plot` take them."""
+        return cls(diagnose(P, Q, sample_weight=sample_weight)).plot(axes)
 
     @property
     def columns(self) -> list[ColumnChange]:

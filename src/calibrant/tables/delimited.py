@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -79,10 +80,10 @@ class DelimitedFile(TableFile):
             for _ in text_chunks(self.file, self.delimiter):
                 pass  # which finds a quote that is never closed: Arrow takes the rest of the file for its field
         try:
-            return self._read_csv(self.file.open_arrow(), pc.ReadOptions(block_size=_READ_BYTES), columns)
+            return self._read_csv(self.file.open_arrow, pc.ReadOptions(block_size=_READ_BYTES), columns)
         except pa.ArrowInvalid:  # without threads the message names the row
             options = pc.ReadOptions(block_size=_READ_BYTES, use_threads=False)
-            return self._read_csv(self.file.open_arrow(), options, columns)
+            return self._read_csv(self.file.open_arrow, options, columns)
 
     def _open(self) -> tuple[bytes, tuple[str, ...], Iterator[TextChunk]]:
         """Return the text up to the end of the header, the names in it, and what follows."""
@@ -106,8 +107,9 @@ class DelimitedFile(TableFile):
             return pa.table({name: pa.array([], pa.float64()) for name in columns})
         keys = [f"column {i}" for i in range(len(names))]  # names may repeat among the columns that nobody asks for
         options = pc.ReadOptions(column_names=keys, use_threads=False, block_size=len(chunk.data) + 1)
+        chosen = [keys[names.index(name)] for name in columns]
         with explained(self.name, first_record=n_before + 2):
-            table = self._read_csv(pa.BufferReader(chunk.data), options, [keys[names.index(name)] for name in columns])
+            table = self._read_csv(lambda: pa.BufferReader(chunk.data), options, chosen)
         if chunk.ends is not None and (n_records := chunk.n_rows) != table.num_rows:
             raise InvalidInputError(
                 f"{self.name}: {n_records:,} records read as {table.num_rows:,} rows. "
@@ -115,22 +117,33 @@ class DelimitedFile(TableFile):
             )
         return table.rename_columns(list(columns))
 
-    def _read_csv(self, text: pa.NativeFile, options: pc.ReadOptions, columns: list[str]) -> pa.Table:
-        """Let Arrow read columns: an empty or `NA` field is missing, a quoted one is not."""
+    def _read_csv(self, open_text: Callable[[], Any], options: pc.ReadOptions, columns: list[str]) -> pa.Table:
+        """Let Arrow read columns: an empty or `NA` field is missing, a quoted one only where all others are no text."""
         import pyarrow as pa
+        import pyarrow.compute
+
+        table = self._convert(open_text(), options, columns, quoted_is_null=False)
+        if any(pa.types.is_binary(field.type) for field in table.schema):
+            raise not_text(self.name, UTF8, "some values are other bytes")
+        for i, name in enumerate(table.column_names):
+            if pa.types.is_string(table[name].type) and pa.compute.any(pa.compute.equal(table[name], "")).as_py():
+                with suppress(pa.ArrowInvalid):  # text that comes after numbers
+                    again = self._convert(open_text(), options, [name], quoted_is_null=True)[name]
+                    if not (pa.types.is_string(again.type) or pa.types.is_null(again.type)):
+                        table = table.set_column(i, name, again)
+        return table
+
+    def _convert(self, text: Any, options: pc.ReadOptions, columns: list[str], *, quoted_is_null: bool) -> pa.Table:
         import pyarrow.csv as pc
 
         parsing = pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         conversion = pc.ConvertOptions(
             include_columns=columns,
             strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+            quoted_strings_can_be_null=quoted_is_null,
             decimal_point=self.decimal,
         )
-        table = pc.read_csv(text, options, parsing, conversion)
-        if any(pa.types.is_binary(field.type) for field in table.schema):
-            raise not_text(self.name, UTF8, "some values are other bytes")
-        return table
+        return pc.read_csv(text, options, parsing, conversion)
 
     def _fields(self, values: FloatArray, new: NewColumns) -> list[bytes | None]:
         """Return what follows each row: each new value with a delimiter before it; None where the row is left out."""
