@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _MOST_NAMED = 2
 #: An infinite error is drawn so far above the largest other one.
 _ABOVE = 1.15
+#: The largest ratio of rows at which 2 and 5 have ticks too, between powers of ten.
+_MOST_TICKED = 2_000
 #: Colours of predictions that are too high, and too low.
 _HIGH, _LOW = style.COLOURS[1], style.COLOURS[0]
 
@@ -92,13 +94,17 @@ class SegmentDisplay:
         is_own = ax is None
         ax, self.figure_ = style.place(ax, (6.4, 4.2))
         self.ax_ = ax
+        from matplotlib.ticker import LogLocator
+
         critical = max(each.critical for each in self.points)
         finite = [s for each in self.points for s in each.sigma if math.isfinite(s)]
         top = _ABOVE * max([critical, *finite])
         for k, each in enumerate(self.points):
             self._draw(ax, each, None if len(self.points) == 1 else k, top)
         ax.axhline(critical, zorder=1, **style.REFERENCE)
-        ax.set_xscale("log")
+        ax.set_xscale("log", subs=[])
+        largest = max(max(each.n) for each in self.points) / min(min(each.n) for each in self.points)
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0,) if largest > _MOST_TICKED else (1.0, 2.0, 5.0)))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.set_ylim(0.0, 1.08 * top)
         ax.set_xlabel("Rows of the segment")
