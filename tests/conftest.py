@@ -71,7 +71,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if "tests/docs/test_site.py" in nodeid:
+            if "tests/docs/test_site" in nodeid:
                 return "site"
             return "Spark" if "spark" in nodeid.lower() else nodeid
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
@@ -16,10 +13,8 @@ import pytest
 
 from calibrant.cli import main
 from command_pages import commands, options
-from page_runner import ROOT
 from public_names import public_objects
 
-SITE = ROOT / "docs" / "_build" / "html"
 #: Attributes by which a page makes the browser fetch something.
 FETCHED = {
     "script": "src",
@@ -53,18 +48,6 @@ class Page(HTMLParser):
             self.fetched.append(given.get("href", ""))
         elif tag in FETCHED and FETCHED[tag] in given:
             self.fetched.append(given[FETCHED[tag]])
-
-
-@pytest.fixture(scope="module")
-def site() -> Path:
-    """Build what has changed since the last build, one process after the other."""
-    SITE.parent.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--keep-going", "--quiet"]
-    with (SITE.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run([*command, str(ROOT / "docs"), str(SITE)], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    return SITE
 
 
 @cache
