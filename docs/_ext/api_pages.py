@@ -11,8 +11,7 @@ from typing import Any
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from calibrant.calibrators import BinaryCalibrator, Calibrator
-from calibrant.fitted import Fitted
+from calibrant.storable import Storable
 from public_names import public_modules, public_objects
 
 #: The names of the package itself, by what they are for; what is in none of these is a mistake.
@@ -51,13 +50,20 @@ def write_pages(app: Sphinx, config: Config) -> None:  # noqa: ARG001
     _write(folder / "calibrant.rst", "".join(parts))
 
 
+#: Names of classes that are not public themselves, which are for users although they say nothing of arguments.
+FOR_USERS = frozenset({"describe", "fit_summary", "get_params", "metadata_", "provenance_", "set_params"})
+
+
 @cache
 def contract() -> frozenset[str]:
     """Return the names by which calibrant itself uses what is fitted: those that say nothing of arguments to users."""
-    bases = (Fitted, Calibrator, BinaryCalibrator)
-    named = {name: value for base in bases for name, value in vars(base).items() if not name.startswith("_")}
-    inner = {name for name, value in named.items() if "Parameters\n" not in (value.__doc__ or "")}
-    return frozenset(inner - {"fit_summary"})
+    named = public_objects()
+    public = [getattr(import_module(full.rpartition(".")[0]), full.rpartition(".")[2]) for full in named]
+    stored = [one for one in public if isinstance(one, type) and issubclass(one, Storable)]
+    bases = {base for one in stored for base in one.__mro__ if base.__module__.startswith("calibrant")} - set(public)
+    members = [(name, value) for base in bases for name, value in vars(base).items() if not name.startswith("_")]
+    kept = {name for name, value in members if "Parameters\n" in (value.__doc__ or "")}
+    return frozenset({name for name, _ in members} - kept - FOR_USERS)
 
 
 def skip_internal(app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:  # noqa: ARG001

@@ -75,6 +75,5 @@ from calibrant.results import CalibrationMetrics as CalibrationMetrics, Curve as
 from calibrant.segments import (
     SegmentCalibrator as SegmentCalibrator,
     SegmentMeanCalibrator as SegmentMeanCalibrator,
-    SegmentReport as SegmentReport,
 )
 from calibrant.summary import ScoreSummary as ScoreSummary
