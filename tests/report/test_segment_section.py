@@ -79,3 +79,27 @@ def test_the_command_gives_the_same_section(rows: Any, tmp_path: Path, monkeypat
     monkeypatch.setattr(data, "_BYTES_PER_ROW", 1)
     refused = run(f"{line} -o r.html")
     assert (refused.exit_code, "segments are found among rows in memory" in refused.output) == (2, True)
+
+
+def test_segments_before_a_calibrator_stand_beside_those_after_it(rows: Any) -> None:
+    features, half = rows[["age", "region"]], len(rows) // 2
+    fitted = cb.SegmentCalibrator().fit(rows.p[:half], rows.y[:half], features=features[:half])
+    held = {"y": rows.y[half:], "features": features[half:]}
+    report = cb.Report(held["y"], rows.p[half:], calibrator=fitted, features=held["features"])
+    before = cb.metrics.audit(held["y"], rows.p[half:], features=held["features"])
+    predicted = fitted.predict_proba(rows.p[half:], features=held["features"])
+    after = cb.metrics.audit(held["y"], predicted, features=held["features"])
+    section = report.summary()["segments"]
+    assert section["verdict"] == after.verdict
+    assert section["before"]["verdict"] == before.verdict
+    sigmas = {each.label: each.sigma for each in after.findings}
+    for found, finding in zip(section["before"]["rows"], before.findings, strict=False):
+        assert (found["before"]["segment"], found["before"]["sigma"]) == (finding.label, finding.sigma)
+        assert found["after"]["sigma"] == sigmas[finding.label]
+    text = report.markdown()
+    n = len(before.off)
+    assert n > 1
+    assert f"{n} segments were off before, {'none are' if not after.off else len(after.off)} after." in text
+    assert "| Segment | Rows | Error, s.d., before | Error, s.d., after | Gap, before | Gap, after |" in text
+    assert ("after calibration; those that are off are bold" in text) == bool(after.off)
+    assert "before and after calibration" in report.html()

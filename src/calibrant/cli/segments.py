@@ -277,7 +277,7 @@ def _audits(values: Mapping[str, FloatArray], rows: Rows, settings: SegmentSetti
 
 def audit_lines(found: Mapping[str, Audit]) -> str:
     """Return the worst segment and how many are off, before and after, and a table of those that were off by most."""
-    from calibrant.metrics import MulticalibrationError
+    from calibrant.metrics import MulticalibrationError, change_in_words
 
     errors = {when: MulticalibrationError.of_audit(audit) for when, audit in found.items()}
     rows = [
@@ -309,9 +309,6 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
     header = ("segment", "n", "sigma before", "after", "gap before", "after", "")
     left = len(first.off) - len(shown)
     more = [f"and {count(left, 'more segment')}: see --json"] if left else []
-    n_left = sum(finding.is_off for finding in last.findings)
-    still = f"{n_left or 'none'} {'is' if n_left == 1 else 'are'}"
-    said = f"{count(len(first.off), 'segment')} {'was' if len(first.off) == 1 else 'were'} off before, {still} after."
     return "\n".join(
         [
             *lines,
@@ -319,7 +316,7 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
             "Segments that were off, the worst first (gap: predicted less observed):",
             common.table(header, table),
             *more,
-            said,
+            change_in_words(first, last),
         ]
     )
 

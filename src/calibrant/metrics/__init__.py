@@ -64,7 +64,11 @@ from calibrant.dependent_rows import (
     as_independent as as_independent,
     design_effect as design_effect,
 )
-from calibrant.metrics.audit import audit_rows as audit_rows, segment_rows as segment_rows
+from calibrant.metrics.audit import (
+    audit_rows as audit_rows,
+    change_in_words as change_in_words,
+    segment_rows as segment_rows,
+)
 from calibrant.metrics.binned_curve import (
     CurveBins as CurveBins,
     curve_bins as curve_bins,

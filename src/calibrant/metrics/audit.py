@@ -323,6 +323,13 @@ def audit_rows(
     )
 
 
+def change_in_words(before: Audit, after: Audit) -> str:
+    """Say how many segments were off before calibration, and how many are after it."""
+    n, left = len(before.off), len(after.off)
+    was, still = ("was" if n <= 1 else "were"), ("is" if left == 1 else "are")
+    return f"{count(n, 'segment') if n else 'No segment'} {was} off before, {left or 'none'} {still} after."
+
+
 def _findings(
     data: Steps, family: Family, walks: Walks, kept: IntArray, p: FloatArray, *, level: float, critical: float
 ) -> Iterator[Finding]:

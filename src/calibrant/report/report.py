@@ -361,7 +361,8 @@ def _summary_of_rows(
     if decisions is not None:
         summary["decisions"] = _decided(rows, decisions, summary, settings.level)
     if rows.features:
-        summary["segments"] = summarise_segments(rows, beside.segments, level=settings.level)
+        earlier = None if before is None else rows.with_scores(before.scores)
+        summary["segments"] = summarise_segments(rows, beside.segments, level=settings.level, before=earlier)
     return summary
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from calibrant.displays import SegmentDisplay, SegmentPoints
-from calibrant.metrics import MulticalibrationError, SegmentSettings, audit_rows
+from calibrant.metrics import Audit, Finding, MulticalibrationError, SegmentSettings, audit_rows, change_in_words
 from calibrant.phrases import clean, count, listed, p_value, percent_level
 from calibrant.report import pages
 from calibrant.report.figures import enlarge_legend, inline_axes
@@ -22,13 +23,19 @@ _MOST_SHOWN = 12
 #: Features that the page names.
 _MOST_NAMED = 12
 _SHORT = 60
+_WHEN = ("before", "after")
 _SIZE = (5.6, 3.4)
 
 
-def summarise_segments(rows: Rows, settings: SegmentSettings, *, level: float) -> dict[str, Any]:
-    """Return the segments of the rows by their features, the worst first, as plain values."""
+def summarise_segments(
+    rows: Rows, settings: SegmentSettings, *, level: float, before: Rows | None = None
+) -> dict[str, Any]:
+    """Return the segments of the rows by their features, the worst first, as plain values.
+
+    `before` are the same rows with the predictions that a calibrator was given.
+    """
     found = audit_rows(rows, settings, level=level)
-    worst, points = MulticalibrationError.of_audit(found), SegmentPoints.of(found)
+    worst = MulticalibrationError.of_audit(found)
     return {
         "features": [clean(name) for name in rows.features or ()],
         "depth": found.depth,
@@ -41,16 +48,38 @@ def summarise_segments(rows: Rows, settings: SegmentSettings, *, level: float) -
         "n_left_out": found.n_left_out,
         "critical": found.critical,
         "error": worst.to_dict(),
-        "rows": [
-            {**each.to_dict(), "segment": clean(each.label), "is_infinite": math.isinf(each.sigma)}
-            for each in found.findings[:_MOST_SHOWN]
-        ],
-        "points": {
-            "n": list(points.n),
-            "sigma": [plain(sigma) for sigma in points.sigma],
-            "gap": list(points.gap),
-            "labels": [clean(label) for label in points.labels],
-        },
+        "rows": [_segment(each) for each in found.findings[:_MOST_SHOWN]],
+        "points": _points(found),
+        "before": None if before is None else _summarise_change(audit_rows(before, settings, level=level), found),
+    }
+
+
+def _segment(finding: Finding) -> dict[str, Any]:
+    return {**finding.to_dict(), "segment": clean(finding.label), "is_infinite": math.isinf(finding.sigma)}
+
+
+def _points(found: Audit) -> dict[str, Any]:
+    points = SegmentPoints.of(found)
+    return {
+        "n": list(points.n),
+        "sigma": [plain(sigma) for sigma in points.sigma],
+        "gap": list(points.gap),
+        "labels": [clean(label) for label in points.labels],
+    }
+
+
+def _summarise_change(before: Audit, after: Audit) -> dict[str, Any]:
+    """Return the segments before calibration, the worst of them with what they are after it."""
+    later = {finding.label: finding for finding in after.findings}
+    shown = [each for each in before.findings if each.label in later][:_MOST_SHOWN]
+    return {
+        "verdict": clean(before.verdict),
+        "change": change_in_words(before, after),
+        "n_off": len(before.off),
+        "critical": before.critical,
+        "error": MulticalibrationError.of_audit(before).to_dict(),
+        "rows": [{"before": _segment(each), "after": _segment(later[each.label])} for each in shown],
+        "points": _points(before),
     }
 
 
@@ -63,6 +92,49 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
         "and prediction over any range of scores, in standard deviations of calibrated predictions; p is the chance "
         f"that the worst of {count(found['n_segments'], 'segment')} of calibrated predictions is as far off."
     )
+    if found["before"] is not None:
+        return pages.Section("Segments", [*_change_blocks(found, lead), *_blocks_of_worst(found)])
+    picture = _pictures(found, "Each point is a segment. ")
+    return pages.Section(
+        "Segments", [pages.Text(found["verdict"]), pages.Text(lead), picture, *_blocks_of_worst(found)]
+    )
+
+
+def _change_blocks(found: dict[str, Any], lead: str) -> list[pages.Block]:
+    """Return what segments were before calibration, and what became of them."""
+    before = found["before"]
+    columns: list[tuple[str, Callable[[Any], str | pages.Cell]]] = [
+        ("Segment", lambda each: pages.name(each["before"]["segment"], _SHORT)),
+        ("Rows", lambda each: pages.count(each["before"]["n"])),
+    ]
+    for title, figure in (("Error, s.d.", _sigma), ("Gap", _gap)):
+        columns += [(f"{title}, {when}", partial(_of, when, figure)) for when in _WHEN]
+    table = pages.table(
+        "Segments before and after",
+        before["rows"],
+        columns,
+        is_off=lambda each: bool(each["before"]["is_off"] or each["after"]["is_off"]),
+    )
+    shown, n = len(before["rows"]), found["n_segments"]
+    which = (
+        f"The {shown} segments of {n:,} that were furthest off before" if shown < n else "All segments, as they were"
+    )
+    below = f"{which}. Gap is mean prediction less observed frequency."
+    picture = _pictures(found, "Each point is a segment, before and after calibration. ")
+    return [
+        pages.Text(before["change"]),
+        pages.Text(found["verdict"]),
+        pages.Text(lead),
+        picture,
+        pages.Text(below),
+        table,
+    ]
+
+
+def _blocks_of_worst(found: dict[str, Any]) -> list[pages.Block]:
+    """Return the table of the worst segments; nothing after a calibrator that left none off."""
+    if found["before"] is not None and not found["n_off"]:
+        return []
     shown, n = found["rows"], found["n_segments"]
     which = f"The worst {len(shown)} of {n:,} segments" if len(shown) < n else "All segments, the worst first"
     bold = "; those that are off are bold" if found["n_off"] else ""
@@ -74,7 +146,7 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
             ("Rows", lambda each: pages.count(each["n"])),
             ("Error, s.d.", _sigma),
             ("p", lambda each: p_value(each["p_value"])),
-            ("Gap", lambda each: pages.signed(each["gap"])),
+            ("Gap", _gap),
             (f"{percent_level(found['level'])} bounds", lambda each: pages.ends(each, 3)),
         ],
         note=_note,
@@ -83,15 +155,26 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
         wide=(5,),
         note_title="Worst",
     )
+    after = "" if found["before"] is None else " after calibration"
+    gap = "Gap is mean prediction less observed frequency; its bounds hold for all segments at once."
+    below = f"{which}{after}{bold}. {gap}"
+    return [pages.Text(below), table]
+
+
+def _pictures(found: dict[str, Any], points: str) -> pages.Pictures:
     caption = (
-        "Each point is a segment. Of calibrated predictions, none lies above the dashed line in "
-        f"{percent_level(found['level'])} of searches like this one."
+        f"{points}Of calibrated predictions, none lies above the dashed line in {percent_level(found['level'])} of "
+        "searches like this one."
     )
-    picture = pages.Picture(lambda: _picture(found), caption)
-    below = f"{which}{bold}. Gap is mean prediction less observed frequency; its bounds hold for all segments at once."
-    pictures = pages.Pictures([picture], "single")
-    blocks: list[pages.Block] = [pages.Text(found["verdict"]), pages.Text(lead), pictures, pages.Text(below), table]
-    return pages.Section("Segments", blocks)
+    return pages.Pictures([pages.Picture(lambda: _picture(found), caption)], "single")
+
+
+def _of(when: str, figure: Callable[[dict[str, Any]], str | pages.Cell], each: dict[str, Any]) -> str | pages.Cell:
+    return figure(each[when])
+
+
+def _gap(each: dict[str, Any]) -> str:
+    return pages.signed(each["gap"])
 
 
 def _sigma(each: dict[str, Any]) -> str | pages.Cell:
@@ -124,7 +207,15 @@ def _picture(found: dict[str, Any]) -> str:
 
 
 def _draw(found: dict[str, Any], ax: Axes) -> None:
+    if found["before"] is None:
+        points = [_read_points(found)]
+    else:  # names of segments stand at the first, as they were before
+        points = [_read_points(found["before"], "before"), _read_points(found, "after")]
+    SegmentDisplay(points).plot(ax)
+    enlarge_legend(ax)
+
+
+def _read_points(found: dict[str, Any], name: str = "") -> SegmentPoints:
     points = found["points"]
     sigma = [math.inf if each is None else each for each in points["sigma"]]
-    SegmentDisplay(SegmentPoints(points["n"], sigma, points["gap"], found["critical"], points["labels"])).plot(ax)
-    enlarge_legend(ax)
+    return SegmentPoints(points["n"], sigma, points["gap"], found["critical"], points["labels"], name)
