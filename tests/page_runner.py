@@ -18,6 +18,18 @@ ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
+class Checker(doctest.OutputChecker):
+    """Takes numbers of ten digits and more for equal where the first nine are: the others differ between processors."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return super().check_output(shortened(want), shortened(got), optionflags)
+
+
+def shortened(text: str) -> str:
+    """Return a text with its long fractions rounded to nine digits."""
+    return re.sub(r"\d+\.\d{9,}(e[-+]\d+)?", lambda found: f"{float(found[0]):.9g}", text)
+
+
 class Block(NamedTuple):
     """A fenced block: its language, its text, and the line of the file that its text starts on."""
 
@@ -54,7 +66,7 @@ def run_session(block: Block, names: dict[str, Any], page: str) -> None:
     test = doctest.DocTestParser().get_doctest(block.text, names, page, page, block.line - 1)
     assert test.examples, f"{page}:{block.line}: no >>> in a pycon block"
     report: list[str] = []
-    doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=report.append, clear_globs=False)
+    doctest.DocTestRunner(Checker(), optionflags=FLAGS, verbose=False).run(test, out=report.append, clear_globs=False)
     assert not report, f"{page}:{block.line}\n{''.join(report)}"
     names.update(test.globs)
 
@@ -87,7 +99,7 @@ def run_commands(block: Block, page: str) -> None:
         )
         assert done.returncode == int(code), f"{place}: exit code {done.returncode}, and not {code}\n{done.stdout}"
         if shown.strip():
-            assert doctest.OutputChecker().check_output(shown, done.stdout, FLAGS), f"{place}: printed\n{done.stdout}"
+            assert Checker().check_output(shown, done.stdout, FLAGS), f"{place}: printed\n{done.stdout}"
 
 
 def fenced(text: str) -> Iterator[Block]:

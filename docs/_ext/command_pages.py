@@ -13,10 +13,13 @@ from sphinx.config import Config
 
 from calibrant.cli import main
 
+#: What commands inherit, such as -h; without it Click keeps a help option that lacks it.
+ROOT = click.Context(main, info_name="calibrant", **main.context_settings)
+
 
 def commands(command: click.Command = main, path: tuple[str, ...] = ("calibrant",)) -> Iterator[tuple[str, Any]]:
     """Yield every command with the words that call it, groups before what is in them."""
-    context = click.Context(command, info_name=path[-1])
+    context = click.Context(command, parent=ROOT, info_name=path[-1])
     yield " ".join(path), command
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -27,7 +30,7 @@ def commands(command: click.Command = main, path: tuple[str, ...] = ("calibrant"
 
 def options(command: click.Command) -> Iterator[tuple[str, str]]:
     """Yield each option, as it is written, with what it does."""
-    context = click.Context(command)
+    context = click.Context(command, parent=ROOT)
     for param in command.get_params(context):
         record = param.get_help_record(context) if isinstance(param, click.Option) else None
         if record:
@@ -36,7 +39,7 @@ def options(command: click.Command) -> Iterator[tuple[str, str]]:
 
 def page(words: str, command: click.Command) -> str:
     """Return the page of a command."""
-    context = click.Context(command, info_name=words)
+    context = click.Context(command, parent=ROOT, info_name=words)
     usage = " ".join([words, *command.collect_usage_pieces(context)])
     parts = [f"{words}\n{'=' * len(words)}\n", *paragraphs(command.help or ""), f"::\n\n   {usage}\n"]
     parts.append(f".. program:: {words}\n")

@@ -32,6 +32,7 @@ def test_a_command_that_waits_for_input_ends_with_130(folder: Path) -> None:
     with Path("rows.csv").open("wb") as pipe:  # opens once the command reads
         pipe.write(b"y,p\n1,0.5\n")
         pipe.flush()
+        time.sleep(0.5)  # until it waits for more: Python misses a signal that comes as a read begins
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors.decode()) == (INTERRUPTED, "Interrupted.\n")

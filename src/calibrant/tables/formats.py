@@ -135,7 +135,7 @@ def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileB
         return open_remote(remote_file(os.fspath(path)), asked)
     name = os.fspath(path)
     if name == "-":
-        return _from_stream("standard input", sys.stdin.buffer, asked)
+        return _from_pipe("standard input", sys.stdin.buffer, asked)
     file = Path(path)
     if file.is_dir():
         raise InvalidInputError(f"{name} is a folder. Pass one file of it.")
@@ -145,7 +145,7 @@ def open_bytes(path: str | os.PathLike[str], format: FormatLike = None) -> FileB
     if file.is_block_device() or file.is_char_device():
         raise InvalidInputError(f"{name} is a device. Pass a file, or - for standard input.")
     if not file.is_file():
-        return _from_stream(name, file.open("rb"), asked)
+        return _from_pipe(name, file.open("rb"), asked)
     return _of_file(file, name, asked)
 
 
@@ -215,8 +215,18 @@ def _decoded(file: BinaryIO, packing: str | None, encoding: str, name: str) -> I
 def _read_chunks(file: BinaryIO) -> Iterator[bytes]:
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
-    if file is not sys.stdin.buffer:
-        file.close()
+    file.close()
+
+
+def _pieces(pipe: Any) -> Iterator[bytes]:
+    """Yield what is in a pipe as it comes.
+
+    One read of several pieces waits for the last of them, and meanwhile Python hears of no interruption.
+    """
+    while piece := pipe.read1(CHUNK_BYTES):
+        yield piece
+    if pipe is not sys.stdin.buffer:
+        pipe.close()
 
 
 @contextmanager
@@ -255,7 +265,8 @@ def named_suffixes() -> str:
     return ", ".join(sorted(SUFFIXES))
 
 
-def _from_stream(name: str, stream: BinaryIO, asked: TableFormat) -> FileBytes:
+def _from_pipe(name: str, pipe: Any, asked: TableFormat) -> FileBytes:
+    stream = as_stream(_pieces(pipe))
     head, is_whole = _read_head(stream)
     if packing := packed_as(head):
         stream = unpacked(as_stream(chain([head], _read_chunks(stream))), packing)
