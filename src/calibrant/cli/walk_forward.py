@@ -13,8 +13,12 @@ from calibrant.phrases import bracketed, count, figure, quoted
 if TYPE_CHECKING:
     from calibrant.training import Run
 
+    _Kind = click.ParamType[Any]
+else:  # which older versions of click can't be asked for by type
+    _Kind = click.ParamType
 
-class WindowsType(click.ParamType[Any]):
+
+class WindowsType(_Kind):
     """A number of windows, or a part of the calendar."""
 
     name = "windows"

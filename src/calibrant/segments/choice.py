@@ -22,7 +22,7 @@ from calibrant.rows import Rows
 from calibrant.segments.boosting import Boosting, BoostingRows, Size, Task
 
 #: Sizes of trees that are tried. Rate and pull were chosen on seven tables of real data, and are reported on others.
-SIZES = tuple(Size(leaves, rate=0.2, least_rows=20, pull=10.0) for leaves in (4, 8, 16))
+SIZES = tuple(Size(leaves, rate=0.15, least_rows=20, pull=20.0) for leaves in (4, 8, 16, 32))
 #: Rounds at most, and rounds without a smaller loss after which growing ends.
 MOST_ROUNDS, PATIENCE = 500, 10
 #: Rows from which the first fold says how many rounds there are: trees of all folds at once take more than the rows do.

@@ -258,13 +258,17 @@ def is_relation(source: object) -> bool:
     return kind.__name__ == "DuckDBPyRelation" and "duckdb" in kind.__module__
 
 
-def open_relation(relation: Any, name: str = "the relation") -> StreamSource:
-    """Open a relation, which runs anew for each pass over some of its columns."""
+def open_relation(relation: Any, name: str = "the relation", connection: Any = None) -> StreamSource:
+    """Open a relation, which runs anew for each pass over some of its columns; its connection stays open as long."""
 
-    def run(columns: list[str]) -> pa.RecordBatchReader:
+    def run(columns: list[str], _open: Any = connection) -> pa.RecordBatchReader:
+        import duckdb
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
+        try:
+            return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
+        except duckdb.Error as error:  # from older versions, which run the query here
+            raise pa.ArrowInvalid(str(error)) from None
 
     return StreamSource(name, relation.columns, run)
 
@@ -292,7 +296,7 @@ def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSour
     chosen = tables[0] if table is None else table
     if chosen not in tables:
         raise unknown_name(f"table of {name}", chosen, tables)
-    return open_relation(connection.table(_quoted(chosen)), name)
+    return open_relation(connection.table(_quoted(chosen)), name, connection)
 
 
 def _quoted(name: str) -> str:
