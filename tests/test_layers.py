@@ -8,6 +8,7 @@ give it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,12 @@ def test_every_module_has_a_layer() -> None:
     known = [name for layer in LAYERS for name in layer]
     assert len(known) == len(set(known)), "each name once"
     assert sorted(top_level_modules(PACKAGE) - set(known)) == []
+
+
+def test_contributing_names_every_layer() -> None:
+    table = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text("utf-8").partition("| from the ground up | |")[2]
+    named = set(re.findall(r"`(\w+)`", table.partition("\n\n")[0]))
+    assert {name for layer in LAYERS for name in layer if not name.startswith("_")} <= named
 
 
 def test_heavy_packages_are_imported_inside_functions() -> None:
