@@ -72,7 +72,8 @@ def source(request: pytest.FixtureRequest, files: Path) -> Iterator[Any]:
         frame.unpersist()
         return
     duckdb = pytest.importorskip("duckdb")
-    yield duckdb.connect().read_parquet(f"{files}/*.parquet")
+    with duckdb.connect() as connection:
+        yield connection.read_parquet(f"{files}/*.parquet")
 
 
 # --- calibrators -------------------------------------------------------------------------------------------------
