@@ -50,6 +50,9 @@ USAGE_ERROR, OUR_FAULT = 2, 3
 _WITH_COMMA = re.compile(r"('-?\d*,\d+(?:[eE][-+]?\d+)?' is not a number\.) Convert the column to floats first\.")
 #: What is said of labels that are scores, of arguments in Python.
 _SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) first, (?:scores|labels) second\.")
+#: What is said of a file without a column that is taken where none is named, and the options that name it.
+_NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
+_BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
 #: Arguments whose names begin a message, by the options that set them.
 _ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha"}
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.
@@ -165,6 +168,7 @@ def _in_options(message: str, *, takes_input: bool) -> str:
     message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
     for argument, option in _ARGUMENTS.items():
         message = re.sub(rf"^{argument}=", f"{option} ", message)
+    message = _NOT_NAMED.sub(lambda found: f"{found[0]} Name {_BY_DEFAULT[found[1]]}.", message)
     return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
 
 
