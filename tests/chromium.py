@@ -10,6 +10,11 @@ import shutil
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+#: Without a window, as any user, and without a network.
+HEADLESS = (
+    *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"),
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium is installed: chromium, chromium-browser, ..."
 )

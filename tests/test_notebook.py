@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from chromium import CHROMIUM, needs_chromium
+from chromium import HEADLESS, needs_chromium
 
 nbformat = pytest.importorskip("nbformat", reason="nbconvert of the test group is not installed")
 pytest.importorskip("nbconvert", reason="nbconvert of the test group is not installed")
@@ -103,8 +103,7 @@ def test_nothing_that_goes_wrong_is_shown(notebook: Any) -> None:
 def test_no_table_is_cut_in_a_window_of_common_width(page: str, tmp_path: Path) -> None:
     start, end, rest = page.rpartition("</body>")
     (tmp_path / "page.html").write_text(start + MEASURE + end + rest, "utf-8")
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,2000", "--dump-dom"]
-    command += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [*HEADLESS, "--window-size=1280,2000", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
     done = subprocess.run(
         [*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, timeout=120, check=True
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chromium import CHROMIUM, needs_chromium
+from chromium import HEADLESS, needs_chromium
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 
@@ -75,9 +75,7 @@ def measure(site: Path, theme: str, folder: Path) -> list[dict[str, Any]]:
     )
     (folder / "frames.html").write_text(MEASURE.format(frames=frames, contrast=LEAST_CONTRAST), "utf-8")
     command = [
-        str(CHROMIUM),
-        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--dump-dom"),
-        *("--host-resolver-rules=MAP * ~NOTFOUND", "--allow-file-access-from-files", "--timeout=240000"),
+        *(*HEADLESS, "--dump-dom", "--allow-file-access-from-files", "--timeout=240000"),
         *(f"--blink-settings=preferredColorScheme={THEMES[theme]}", f"--user-data-dir={folder / 'profile'}"),
         (folder / "frames.html").as_uri(),
     ]

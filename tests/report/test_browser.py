@@ -19,7 +19,7 @@ from parsed_page import without_own_script
 from report_cases import CASES, binary, hostile_report, multiclass
 
 import calibrant as cb
-from chromium import CHROMIUM, needs_chromium
+from chromium import HEADLESS, needs_chromium
 
 pytestmark = [needs_chromium, pytest.mark.slow]
 
@@ -68,15 +68,8 @@ class Browser:
         folder.mkdir()
         (folder / "page.html").write_text(page, "utf-8")
         command = [
-            str(CHROMIUM),
-            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars"),
-            *(
-                "--host-resolver-rules=MAP * ~NOTFOUND",
-                "--enable-logging=stderr",
-                f"--user-data-dir={folder / 'profile'}",
-                *options,
-            ),
+            *(*HEADLESS, "--disable-quic", "--disable-background-networking", "--disable-component-update"),
+            *("--disable-sync", "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", *options),
             (folder / "page.html").as_uri(),
         ]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
