@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pc
 from click.testing import Result
 
 import calibrant as cb
@@ -29,7 +30,7 @@ def test_several_labels_are_applied_to_a_file_whose_rows_sum_to_anything(run: Ru
     frame.to_csv("new.csv", index=False)
     result = run("apply m.json new.csv -o out.csv")
     assert result.output == "Wrote out.csv: 300 rows with p_calibrated_cat, p_calibrated_dog\n"
-    out = pd.read_csv("out.csv", float_precision="round_trip")
+    out = pc.read_csv("out.csv").to_pandas()
     assert out.columns.tolist() == ["p_cat", "p_dog", "p_calibrated_cat", "p_calibrated_dog"]
     np.testing.assert_array_equal(out.to_numpy()[:, 2:], fitted.predict_proba(frame).to_numpy())
 
@@ -40,7 +41,7 @@ def test_columns_given_in_another_order_are_matched_to_the_labels_by_name(run: R
     frame.to_csv("new.csv", index=False)
     run("apply m.json new.csv -o out.csv --score p_dog,p_cat")
     np.testing.assert_array_equal(
-        pd.read_csv("out.csv", float_precision="round_trip")["p_calibrated_cat"],
+        pc.read_csv("out.csv").to_pandas()["p_calibrated_cat"],
         fitted.predict_proba(frame)["p_cat"].to_numpy(),
     )
 
@@ -53,7 +54,7 @@ def test_several_labels_are_applied_to_logits(run: Run) -> None:
     z.to_csv("new.csv", index=False)
     run("apply m.json new.csv -o out.csv")
     np.testing.assert_array_equal(
-        pd.read_csv("out.csv", float_precision="round_trip")["p_calibrated_p_cat"],
+        pc.read_csv("out.csv").to_pandas()["p_calibrated_p_cat"],
         fitted.predict_proba(z)["p_cat"].to_numpy(),
     )
 
