@@ -26,7 +26,7 @@ def undocumented(cls: type) -> Iterator[str]:
     for name, value in vars(cls).items():
         is_method = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
         bases = (*cls.__mro__, RowStream)  # a protocol, which streams implement without inheriting from it
-        said = any(getattr(vars(base).get(name), "__doc__", None) for base in bases)
+        said = any(vars(base)[name].__doc__ for base in bases if name in vars(base))
         if is_method and not name.startswith("_") and not said:
             yield name
 

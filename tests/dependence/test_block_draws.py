@@ -44,8 +44,8 @@ def test_independent_rows_are_what_concurrent_labels_share() -> None:
 
 def test_datetimes_count_like_numbers() -> None:
     start = np.datetime64("2020-01-01") + np.arange(30)
-    assert effective_rows(start, start + np.timedelta64(3)) == effective_rows(np.arange(30), np.arange(30) + 3)
-    assert block_length(start, start + np.timedelta64(1)) == block_length(np.arange(30), np.arange(30) + 1)
+    assert effective_rows(start, start + np.timedelta64(3, "D")) == effective_rows(np.arange(30), np.arange(30) + 3)
+    assert block_length(start, start + np.timedelta64(1, "D")) == block_length(np.arange(30), np.arange(30) + 1)
 
 
 def test_a_label_that_ends_before_it_starts_is_refused() -> None:

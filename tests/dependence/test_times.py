@@ -42,7 +42,11 @@ def test_numbers_are_times_in_their_own_unit(times: Any, kind: str) -> None:
 
 
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
-    "missing": ([STAMPS[0], np.datetime64("NaT")], InvalidInputError, r"times row 1: missing time \(1 of 2 rows\)"),
+    "missing": (
+        [STAMPS[0], np.datetime64("NaT", "s")],
+        InvalidInputError,
+        r"times row 1: missing time \(1 of 2 rows\)",
+    ),
     "missing in pandas": ([dt.date(2024, 1, 1), pd.NaT], InvalidTypeError, "times row 1: NaT is no date"),
     "mixed": ([dt.date(2024, 1, 1), "soon"], InvalidTypeError, "times row 1: 'soon' is no date"),
     "text": (["a", "b"], InvalidTypeError, "times row 0: 'a' is text, not a time"),
@@ -78,7 +82,7 @@ def test_a_label_is_known_after_its_row_and_in_the_same_kind_of_time() -> None:
         (0.5, np.arange(3), 0.5),
         (dt.timedelta(days=2), STAMPS, np.timedelta64(2, "D")),
         (np.timedelta64(5, "h"), STAMPS, np.timedelta64(5, "h")),
-        (0, STAMPS, np.timedelta64(0)),
+        (0, STAMPS, np.timedelta64(0, "s")),
     ],
 )
 def test_spans_are_of_the_kind_of_the_times(span: Any, times: Any, wanted: Any) -> None:
@@ -97,7 +101,7 @@ def test_spans_are_of_the_kind_of_the_times(span: Any, times: Any, wanted: Any) 
         (np.timedelta64(1, "D"), np.arange(3), "is not a number. Pass one in the unit of times"),
         (3, STAMPS, "purge=3 is no span of time. Pass a timedelta"),
         (dt.timedelta(-1), STAMPS, "is missing or negative"),
-        (np.timedelta64("NaT"), STAMPS, "is missing or negative"),
+        (np.timedelta64("NaT", "s"), STAMPS, "is missing or negative"),
     ],
 )
 def test_what_can_not_be_added_to_the_times_is_refused(span: Any, times: Any, text: str) -> None:

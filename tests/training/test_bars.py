@@ -131,7 +131,7 @@ def test_nights_and_weekends_are_no_gaps_and_what_lacks_beside_them_is() -> None
 def test_a_clock_that_changes_makes_no_gap() -> None:
     hours = np.datetime64("2021-01-04T00", "h") + np.arange(120)
     weeks = (7 * 24 * np.arange(20))[:, None] + hours
-    weeks[10:] += 1
+    weeks[10:] += np.timedelta64(1, "h")
     times = weeks.ravel().astype("datetime64[s]")
     assert as_bars(pa.table({"time": times, **{name: np.full(times.size, 9.0) for name in PRICES}})).gaps == ()
 

@@ -103,7 +103,7 @@ def test_dataset_is_in_the_order_of_time_and_holds_finished_rows(make_bars: Call
     labels = label_bars(bars, horizon=10)
     data = make_dataset(bars, labels, horizon=10)
     assert data.n_rows == 2 * (300 - 10 - WARM_UP_BARS + 1)
-    assert (np.diff(data.time) >= np.timedelta64(0)).all()
+    assert (np.diff(data.time).astype(np.int64) >= 0).all()
     assert data.symbol[:4].tolist() == ["A", "B", "A", "B"]
     assert (data.label_end > data.time).all()
     assert data.horizon_time == np.timedelta64(10, "D")

@@ -39,7 +39,7 @@ def rows(truth: FloatArray, seed: int = 0, per_time: int = 1, span: int = 0) -> 
         y=y,
         classes=np.arange(truth.shape[1]) - 1,
         time=start,
-        label_end=start + span,
+        label_end=start + np.timedelta64(span, "D"),
         symbol=np.full(n, "A", dtype=object),
         weight=np.full(n, 1.0 / (span + 1)),
         label_return=np.zeros(n),

@@ -48,7 +48,7 @@ def walk(n: int = 900, seed: int = 0, *, is_known: bool = False) -> Dataset:
         y=y,
         classes=np.array([-1, 0, 1]),
         time=time,
-        label_end=time + np.timedelta64(HORIZON),
+        label_end=time + np.timedelta64(HORIZON, "D"),
         symbol=np.full(n, "A", dtype=object),
         weight=np.full(n, 1.0 / HORIZON),
         label_return=ahead,

@@ -41,7 +41,7 @@ def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, e
     from the first start to the last end.
     """
     first, last = start[block].min(), end[block].max()
-    reached: BoolArray = (end >= first) & (start <= last + embargo)
+    reached: BoolArray = (end >= first) & (start <= (last + embargo if embargo else last))
     return reached
 
 

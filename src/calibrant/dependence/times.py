@@ -55,13 +55,13 @@ def as_span(span: object, *, name: str, times: TimeArray) -> Any:
     if times.dtype.kind == "M":
         if isinstance(span, (dt.timedelta, np.timedelta64)):
             found = np.timedelta64(span)
-            if np.isnat(found) or found < np.timedelta64(0):
+            if np.isnat(found) or found.astype(np.int64) < 0:
                 raise InvalidInputError(
                     f"{name}={span!r} is missing or negative. Pass a span such as timedelta(days=1)."
                 )
             return found
         if isinstance(span, numbers.Real) and span == 0:
-            return np.timedelta64(0)
+            return times[0] - times[0]  # in their unit
         raise InvalidTypeError(f"{name}={span!r} is no span of time. Pass a timedelta, as times are datetimes.")
     if isinstance(span, np.timedelta64):
         raise InvalidTypeError(f"{name}={span!r} is not a number. Pass one in the unit of times.")

@@ -221,11 +221,11 @@ def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
 
 def _check_order(time: TimeArray, codes: npt.NDArray[np.intp], symbols: npt.NDArray[np.str_], source: str) -> None:
     order = np.argsort(codes, kind="stable")
-    step = np.diff(time[order])
+    step = np.diff(time[order]).astype(np.int64)
     same = np.diff(codes[order]) == 0
     for bad, what, fix in (
-        (same & (step < np.timedelta64(0)), "is before the bar above it", "Sort the rows by time."),
-        (same & (step == np.timedelta64(0)), "is there twice", "Keep one bar per time and symbol."),
+        (same & (step < 0), "is before the bar above it", "Sort the rows by time."),
+        (same & (step == 0), "is there twice", "Keep one bar per time and symbol."),
     ):
         if bad.any():
             row = int(order[int(bad.argmax()) + 1])
