@@ -127,13 +127,10 @@ def test_trees_give_what_lightgbm_gives() -> None:
         for _ in range(15):
             boosting.grow()
         ours = boosting.trees(binning, 12, 1.0)
-        np.testing.assert_allclose(
-            ours.apply(values), boosting.margins(np.ones(data.n_rows, dtype=bool), 12), rtol=0, atol=1e-12
-        )
+        added = boosting.margins(np.ones(data.n_rows, dtype=bool), 12)
+        np.testing.assert_allclose(ours.apply(values), added, rtol=0, atol=1e-12)
         half = boosting.trees(binning, 12, 0.5)
-        np.testing.assert_allclose(
-            half.apply(values), 0.5 * boosting.margins(np.ones(data.n_rows, dtype=bool), 12), rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(half.apply(values), 0.5 * added, rtol=0, atol=1e-12)
 
 
 def test_bins_keep_the_order_of_numbers() -> None:

@@ -10,12 +10,12 @@ import click
 from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
-    _Text = click.ParamType[str]
+    ParamType = click.ParamType[Any]
 else:  # which older versions of click can't be asked for by type
-    _Text = click.ParamType
+    ParamType = click.ParamType
 
 
-class FileName(_Text):
+class FileName(ParamType):
     """The name of a file, which the shell itself completes."""
 
     name = "text"
@@ -25,7 +25,7 @@ class FileName(_Text):
         return [CompletionItem(incomplete, type="file")]
 
 
-class ColumnNames(_Text):
+class ColumnNames(ParamType):
     """The name of a column of FILE, or several with commas between them."""
 
     name = "text"
@@ -35,7 +35,7 @@ class ColumnNames(_Text):
         return _last_completed(incomplete, _columns(ctx))
 
 
-class Names(_Text):
+class Names(ParamType):
     """One of some names, or several with commas between them; others are refused where they are used."""
 
     name = "text"
@@ -49,7 +49,7 @@ class Names(_Text):
 
 
 #: What is completed, by what help calls it.
-_KINDS: dict[str, _Text] = {
+_KINDS: dict[str, ParamType] = {
     **dict.fromkeys(("FILE", "CALIBRATOR", "RECALIBRATOR", "OUT", "PAGE", "CHART", "STATE"), FileName()),
     **dict.fromkeys(("COLUMN", "COLUMNS"), ColumnNames()),
 }

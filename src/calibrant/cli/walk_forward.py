@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import prose, table
+from calibrant.cli.completing import ParamType
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import bracketed, count, figure, quoted
 
 if TYPE_CHECKING:
     from calibrant.training import Run
 
-    _Kind = click.ParamType[Any]
-else:  # which older versions of click can't be asked for by type
-    _Kind = click.ParamType
 
-
-class WindowsType(_Kind):
+class WindowsType(ParamType):
     """A number of windows, or a part of the calendar."""
 
     name = "windows"

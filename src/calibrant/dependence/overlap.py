@@ -10,7 +10,7 @@ stationary data). Where nothing but the order in time is known, `serial_blocks` 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,14 +34,14 @@ class Blocks(NamedTuple):
     lost: float
 
 
-def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, embargo: object = 0) -> BoolArray:
+def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, embargo: Any = None) -> BoolArray:
     """Say which rows have labels that overlap those of a block of rows, or start within the embargo after them.
 
     The rows of a block are next to each other in time, so that a label overlaps one of them where it overlaps the span
     from the first start to the last end.
     """
     first, last = start[block].min(), end[block].max()
-    reached: BoolArray = (end >= first) & (start <= (last + embargo if embargo else last))
+    reached: BoolArray = (end >= first) & (start <= (last if embargo is None else last + embargo))
     return reached
 
 

@@ -92,17 +92,18 @@ def segment_section(found: dict[str, Any]) -> pages.Section:
         "and prediction over any range of scores, in standard deviations of calibrated predictions; p is the chance "
         f"that the worst of {count(found['n_segments'], 'segment')} of calibrated predictions is as far off."
     )
-    if found["before"] is not None:
-        return pages.Section("Segments", [*_change_blocks(found, lead), *_blocks_of_worst(found)])
-    picture = _pictures(found, "Each point is a segment. ")
-    return pages.Section(
-        "Segments", [pages.Text(found["verdict"]), pages.Text(lead), picture, *_blocks_of_worst(found)]
-    )
-
-
-def _change_blocks(found: dict[str, Any], lead: str) -> list[pages.Block]:
-    """Return what segments were before calibration, and what became of them."""
     before = found["before"]
+    blocks: list[pages.Block] = [] if before is None else [pages.Text(before["change"])]
+    blocks += [pages.Text(found["verdict"]), pages.Text(lead), _pictures(found)]
+    if before is not None:
+        blocks += _change_blocks(before, found["n_segments"])
+    if before is None or found["n_off"]:
+        blocks += _blocks_of_worst(found)
+    return pages.Section("Segments", blocks)
+
+
+def _change_blocks(before: dict[str, Any], n: int) -> list[pages.Block]:
+    """Return the table of the segments that were furthest off before calibration, with what became of them."""
     columns: list[tuple[str, Callable[[Any], str | pages.Cell]]] = [
         ("Segment", lambda each: pages.name(each["before"]["segment"], _SHORT)),
         ("Rows", lambda each: pages.count(each["before"]["n"])),
@@ -115,26 +116,15 @@ def _change_blocks(found: dict[str, Any], lead: str) -> list[pages.Block]:
         columns,
         is_off=lambda each: bool(each["before"]["is_off"] or each["after"]["is_off"]),
     )
-    shown, n = len(before["rows"]), found["n_segments"]
+    shown = len(before["rows"])
     which = (
         f"The {shown} segments of {n:,} that were furthest off before" if shown < n else "All segments, as they were"
     )
-    below = f"{which}. Gap is mean prediction less observed frequency."
-    picture = _pictures(found, "Each point is a segment, before and after calibration. ")
-    return [
-        pages.Text(before["change"]),
-        pages.Text(found["verdict"]),
-        pages.Text(lead),
-        picture,
-        pages.Text(below),
-        table,
-    ]
+    return [pages.Text(f"{which}. Gap is mean prediction less observed frequency."), table]
 
 
 def _blocks_of_worst(found: dict[str, Any]) -> list[pages.Block]:
-    """Return the table of the worst segments; nothing after a calibrator that left none off."""
-    if found["before"] is not None and not found["n_off"]:
-        return []
+    """Return the table of the worst segments."""
     shown, n = found["rows"], found["n_segments"]
     which = f"The worst {len(shown)} of {n:,} segments" if len(shown) < n else "All segments, the worst first"
     bold = "; those that are off are bold" if found["n_off"] else ""
@@ -161,10 +151,11 @@ def _blocks_of_worst(found: dict[str, Any]) -> list[pages.Block]:
     return [pages.Text(below), table]
 
 
-def _pictures(found: dict[str, Any], points: str) -> pages.Pictures:
+def _pictures(found: dict[str, Any]) -> pages.Pictures:
+    when = "" if found["before"] is None else ", before and after calibration"
     caption = (
-        f"{points}Of calibrated predictions, none lies above the dashed line in {percent_level(found['level'])} of "
-        "searches like this one."
+        f"Each point is a segment{when}. Of calibrated predictions, none lies above the dashed line in "
+        f"{percent_level(found['level'])} of searches like this one."
     )
     return pages.Pictures([pages.Picture(lambda: _picture(found), caption)], "single")
 
@@ -199,8 +190,9 @@ def _picture(found: dict[str, Any]) -> str:
     worst = "; ".join(
         f"{each['segment']}, {pages.count(each['n'])} rows, {_sigma_in_words(each)}" for each in found["rows"][:3]
     )
+    change = "" if found["before"] is None else f"{found['before']['change']} "
     words = (
-        f"Errors of {count(found['n_segments'], 'segment')} in standard deviations over their numbers of rows; "
+        f"{change}Errors of {count(found['n_segments'], 'segment')} in standard deviations over their numbers of rows; "
         f"{found['n_off']:,} above {found['critical']:.3g}. The worst: {worst}."
     )
     return inline_axes(partial(_draw, found), _SIZE, key="segments", title="Segments", words=words)

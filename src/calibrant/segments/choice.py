@@ -21,7 +21,7 @@ from calibrant.numerics import FloatArray, log_softmax, softplus
 from calibrant.rows import Rows
 from calibrant.segments.boosting import Boosting, BoostingRows, Size, Task
 
-#: Sizes of trees that are tried. Rate and pull were chosen on seven tables of real data, and are reported on others.
+#: Sizes of trees that are tried. They, rate and pull were chosen on seven tables of real data and judged on six others.
 SIZES = tuple(Size(leaves, rate=0.15, least_rows=20, pull=20.0) for leaves in (4, 8, 16, 32))
 #: Rounds at most, and rounds without a smaller loss after which growing ends.
 MOST_ROUNDS, PATIENCE = 500, 10

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -258,19 +258,19 @@ def is_relation(source: object) -> bool:
     return kind.__name__ == "DuckDBPyRelation" and "duckdb" in kind.__module__
 
 
-def open_relation(relation: Any, name: str = "the relation", connection: Any = None) -> StreamSource:
-    """Open a relation, which runs anew for each pass over some of its columns; its connection stays open as long."""
+def open_relation(relation: Any) -> StreamSource:
+    """Open a relation, which runs anew for each pass over some of its columns."""
+    return StreamSource("the relation", relation.columns, partial(_run, lambda: relation))
 
-    def run(columns: list[str], _open: Any = connection) -> pa.RecordBatchReader:
-        import duckdb
-        import pyarrow as pa
 
-        try:
-            return pa.RecordBatchReader.from_stream(relation.select(*map(_quoted, columns)))
-        except duckdb.Error as error:  # from older versions, which run the query here
-            raise pa.ArrowInvalid(str(error)) from None
+def _run(relation: Callable[[], Any], columns: list[str]) -> pa.RecordBatchReader:
+    import duckdb
+    import pyarrow as pa
 
-    return StreamSource(name, relation.columns, run)
+    try:
+        return pa.RecordBatchReader.from_stream(relation().select(*map(_quoted, columns)))
+    except duckdb.Error as error:  # from older versions, which run the query here
+        raise pa.ArrowInvalid(str(error)) from None
 
 
 def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSource:
@@ -296,7 +296,8 @@ def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSour
     chosen = tables[0] if table is None else table
     if chosen not in tables:
         raise unknown_name(f"table of {name}", chosen, tables)
-    return open_relation(connection.table(_quoted(chosen)), name, connection)
+    relation = partial(connection.table, _quoted(chosen))  # of older versions none keeps its connection open
+    return StreamSource(name, relation().columns, partial(_run, relation))
 
 
 def _quoted(name: str) -> str:
