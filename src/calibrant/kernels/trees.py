@@ -32,14 +32,14 @@ class TreeNodes(NamedTuple):
 
 @compiled
 def _place_in_set(v: float, first: int) -> np.int64:
-    """Return the bit of a code, counted from that of `words[0]`; some bit for what is no code."""
+    """Return which bit of all words says whether a code is in the set of a node; any bit for what is no code."""
     code = np.int64(v) if (first >= 0) & (v == v) else np.int64(0)
     return np.int64(max(first, 0) << 6) + code
 
 
 @compiled
 def _goes_left(v: float, limit: float, is_set: bool, in_set: bool, if_missing: bool) -> bool:
-    """Return where a value goes at a node, without a branch, which the processor would guess wrong."""
+    """Say whether a value goes left at a node: without a branch, which the processor would guess wrong."""
     is_left = in_set if is_set else v <= limit
     return is_left if v == v else if_missing
 

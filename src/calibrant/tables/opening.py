@@ -264,6 +264,7 @@ def open_relation(relation: Any) -> StreamSource:
 
 
 def _run(relation: Callable[[], Any], columns: list[str]) -> pa.RecordBatchReader:
+    """Run the query of a relation over some of its columns."""
     import duckdb
     import pyarrow as pa
 
