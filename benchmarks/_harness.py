@@ -22,6 +22,8 @@ import calibrant
 RESULTS = Path(__file__).parent / "results"
 #: What long benchmarks have measured so far, a file for each case.
 KEPT = Path(__file__).parent / ".kept"
+#: Parts of the package that show what others find.
+_SHOWN_BY = ("cli", "displays", "report")
 _PACKAGES = ("calibrant", "numpy", "numba", "scipy", "scikit-learn")
 
 
@@ -199,7 +201,8 @@ def kept(measure: Callable[[Any], Any], case: Any, *, of: object) -> Any:
 
     `of` are the settings that are no part of the case. A benchmark of hours can be cut off and begun again.
     """
-    key = f"{case!r} {of!r} {inspect.getsource(measure)} {_code_digest()}"
+    source = inspect.getsource(inspect.getmodule(measure) or measure)
+    key = f"{case!r} {of!r} {measure.__name__} {source} {_code_digest()}"
     path = KEPT / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     if not path.exists():
         KEPT.mkdir(exist_ok=True)
@@ -211,16 +214,11 @@ def kept(measure: Callable[[Any], Any], case: Any, *, of: object) -> Any:
 
 @cache
 def _code_digest() -> str:
-    """Return what tells this code of metrics, and of what they rest on, from any other."""
+    """Return what tells this code, of which no measure of rows depends on what only shows it, from any other."""
     source = Path(calibrant.__file__).parent
-    files = [
-        *source.glob("metrics/*.py"),
-        *source.glob("dependence/*.py"),
-        Path(__file__).with_name("simulated_rows.py"),
-    ]
-    files += [source / f"{name}.py" for name in ("dependent_rows", "numerics", "rows", "summary")]
+    files = [file for file in source.rglob("*.py") if file.relative_to(source).parts[0] not in _SHOWN_BY]
     found = hashlib.sha256()
-    for file in sorted(files):
+    for file in [*sorted(files), Path(__file__).with_name("simulated_rows.py")]:
         found.update(file.read_bytes())
     return found.hexdigest()
 

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 import calibrant as cb
 from calibrant.calibrators import make_calibrator
 from calibrant.cli import main
-from calibrant.cli.train import skill_lines
+from calibrant.cli.run_text import skill_lines
 from calibrant.errors import DataWarning
 from calibrant.rows import read_rows
 from calibrant.training.calibration import calibrate_rows, new_calibrator

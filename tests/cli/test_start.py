@@ -15,7 +15,7 @@ from calibrant.cli import choices
 SLOW_TO_IMPORT = ("numpy", "scipy", "numba", "pyarrow", "matplotlib", "pandas", "sklearn", "narwhals", "rich")
 HELPED = (
     *("evaluate", "check", "compare", "audit", "fit", "apply", "export", "inspect", "report", "monitor", "warm-up"),
-    *("runs", "predict", "refresh", "forecast", "forecast fit", "forecast evaluate", "forecast apply"),
+    *("runs", "train", "oof", "predict", "refresh", "forecast", "forecast fit", "forecast evaluate", "forecast apply"),
     "decide experiment",
     "rank-preserve",
     *("decide", "decide evaluate", "decide promise", "decide curve"),
@@ -37,6 +37,11 @@ def test_options_offer_what_there_is():
     assert persistence.DIALECTS == choices.DIALECTS
     assert persistence.FLOAT_TYPES == choices.FLOAT_TYPES
     assert training.DEFAULT_ROOT == choices.RUNS_ROOT
+    assert tuple(training.MODELS) == choices.MODELS
+    assert training.LABEL_KINDS == choices.LABEL_KINDS
+    assert training.SPECIFIED == choices.SPECIFIED
+    usual = training.TrainConfig().to_dict()
+    assert {name: usual[name] for name in choices.TRAINING} == choices.TRAINING
     assert metrics.SCORE_BINS == choices.SCORE_BINS
 
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from scipy.signal import lfilter
 
 from calibrant.cli import main
-from calibrant.cli.train import gate_lines
+from calibrant.cli.run_text import gate_lines
 
 
 @pytest.fixture(autouse=True)

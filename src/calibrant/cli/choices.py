@@ -20,3 +20,32 @@ FLOAT_TYPES = ("float64", "float32")
 SCORE_BINS = 15
 #: Where `calibrant.training` keeps its runs.
 RUNS_ROOT = "experiments/runs"
+#: Models and kinds of labels of `calibrant.training`, its name for the specified calibrator, and usual settings.
+MODELS = ("xgboost", "lightgbm", "catboost", "hist_gradient_boosting", "logistic")
+LABEL_KINDS = ("triple_barrier", "sign", "binary")
+SPECIFIED = "specified"
+TRAINING = {
+    "model": "xgboost",
+    "data": "",
+    "table": "",
+    "time": "",
+    "label_end": "",
+    "symbol": "",
+    "price_return": "",
+    "horizon": 20,
+    "label": "triple_barrier",
+    "profit": 0.75,
+    "stop": 0.75,
+    "calibrator": "temperature",
+    "calibrate": "auto",
+    "class_weight": "none",
+    "validation": 0.2,
+    "test": 0.2,
+    "embargo": 0,
+    "walk_forward": "",
+    "history": "expanding",
+    "stakes": "linear",
+    "cost_bp": 5.0,
+    "seed": 0,
+    "n_threads": 1,
+}

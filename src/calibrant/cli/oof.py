@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from calibrant.cli.common import echo, new_command, table
-from calibrant.cli.money_text import money_text, thresholds_text
+from calibrant.cli import choices
+from calibrant.cli.common import echo, new_command
 from calibrant.cli.option_texts import split_list, split_names
-from calibrant.cli.train import (
-    TABLE_SETTINGS,
-    gate_lines,
-    gates_code,
-    last_lines,
-    measured_part,
-    no_gate_option,
-    scores_table,
-    settings,
-    settings_of,
-)
+from calibrant.cli.train import TABLE_SETTINGS, gates_code, no_gate_option, settings, settings_of
 from calibrant.errors import InvalidInputError
-from calibrant.phrases import bracketed, figure
-from calibrant.training import CLASS_FREQUENCIES, MODELS, VARIANTS, Run, TrainConfig
-from calibrant.validation import check_choice
+
+if TYPE_CHECKING:
+    from calibrant.training import TrainConfig
 
 
 @new_command(
@@ -38,7 +28,10 @@ from calibrant.validation import check_choice
     "calibrant oof --models xgboost,catboost --config experiments/runs/RUN/config.toml --seed 1",
 )
 @click.option(
-    "--models", default="xgboost,lightgbm,catboost", metavar="NAMES", help=f"Of {', '.join(MODELS)}, or module:Class."
+    "--models",
+    default="xgboost,lightgbm,catboost",
+    metavar="NAMES",
+    help=f"Of {', '.join(choices.MODELS)}, or module:Class.",
 )
 @settings(
     *("horizon", "data", "config", "label", *TABLE_SETTINGS, "calibrator", "calibrate", "class-weight"),
@@ -94,7 +87,9 @@ def command(
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
-    from calibrant.training import is_estimator_name, run_predictions, run_stack
+    from calibrant.cli.run_text import stack_text, train_text
+    from calibrant.training import MODELS, VARIANTS, TrainConfig, is_estimator_name, run_predictions, run_stack
+    from calibrant.validation import check_choice
 
     settings = settings_of(ctx, config_file, given)
     if predictions is not None or settings.get("score"):
@@ -102,7 +97,7 @@ def command(
             raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
         chosen = with_scores(_without_models(ctx, settings), predictions, score, split_list(members or ""))
         run = run_predictions(chosen, root=root, echo=True)
-        echo(closing_text(run))
+        echo(train_text(run))
         ctx.exit(0 if no_gate else gates_code(run))
     if score or members:
         raise InvalidInputError("--score and --members are of --predictions. Name the file.")
@@ -113,7 +108,7 @@ def command(
             check_choice("--models", name, list(MODELS))
     config = TrainConfig(**{**settings, "model": names[0] if names else ""})
     run = run_stack(config, names, variant=variant, n_folds=n_folds, root=root, echo=True)  # type: ignore[arg-type]
-    echo(closing_text(run))
+    echo(stack_text(run))
     ctx.exit(0 if no_gate else gates_code(run))
 
 
@@ -122,7 +117,7 @@ def with_scores(
 ) -> TrainConfig:
     """Return settings that name the file of predictions, and the columns of each model in it."""
     from calibrant.tables import open_rows
-    from calibrant.training import find_scores
+    from calibrant.training import TrainConfig, find_scores
 
     if file is None:
         config = TrainConfig(**settings)
@@ -143,57 +138,3 @@ def _without_models(ctx: click.Context, settings: dict[str, Any]) -> dict[str, A
             name = {"n_folds": "folds", "n_threads": "threads"}.get(option, option.replace("_", "-"))
             raise InvalidInputError(f"--{name} is for models that are trained, and --predictions exist. Leave it out.")
     return {name: value for name, value in settings.items() if name not in ("class_weight", "features", "n_threads")}
-
-
-def closing_text(run: Run) -> str:
-    """Return what a run found: each way to use the models, what calibration changed, and what acting on it gives."""
-    metrics = run.metrics
-    parts = [
-        measured_part(metrics["test"]),
-        "Plain average of the models:",
-        scores_table(metrics),
-        "",
-        stacking_table(metrics["stacking"]),
-        differences_table(metrics["stacking"]),
-        "",
-        *metrics["calibration"]["decision"].split("; "),
-        "",
-        thresholds_text(metrics["money"]),
-        money_text(metrics),
-        "",
-    ]
-    return "\n".join([*parts, *gate_lines(metrics), *last_lines(run)])
-
-
-def stacking_table(stacking: dict[str, Any]) -> str:
-    """Return the figures of each way on the test part."""
-    rows = []
-    base = next(method for method in stacking["methods"] if method["name"] == CLASS_FREQUENCIES)
-    for method in stacking["methods"]:
-        gap, log_loss = method["skill"], method["log_loss"]
-        row = [method["name"]]
-        for name in ("log_loss", "brier"):
-            skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
-            row += [
-                "infinite" if method[name] is None else _value(method[name]),
-                "" if skill is None else f"{skill:+z.4f}",
-            ]
-        is_infinite = log_loss is None or gap["value"] is None  # its own, or that of class frequencies
-        ends = ["", ""] if is_infinite else [f"{gap['value']:+z.4f}", bracketed(gap["low"], gap["high"])]
-        rows.append([*row, _value(method["ece"]), *ends])
-    level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
-    return table(["", "log loss", "skill", "Brier", "skill", "ECE", "log loss less no skill", level], rows)
-
-
-def differences_table(stacking: dict[str, Any]) -> str:
-    """Return by how much calibrated inputs change the log loss."""
-    rows = [
-        [name, f"{found['value']:+z.4f}", bracketed(found["low"], found["high"])]
-        for name, found in stacking["differences"].items()
-    ]
-    level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
-    return "\n" + table(["log loss, calibrated less raw", "", level], rows)
-
-
-def _value(value: float | None) -> str:
-    return "" if value is None else figure(value)

@@ -73,7 +73,8 @@ def list_command(root: str, as_json: bool) -> None:
 @json_option
 def show_command(run: str, root: str, as_json: bool) -> None:
     """Show what RUN found; its files are compared with the hashes that were noted when it finished."""
-    from calibrant.cli import oof, refresh, train
+    from calibrant.cli import refresh
+    from calibrant.cli.run_text import stack_text, train_text
     from calibrant.training import find_run
 
     found = find_run(run, root)
@@ -90,7 +91,7 @@ def show_command(run: str, root: str, as_json: bool) -> None:
             echo(refresh.origin_text(found))
         elif share is not None:
             echo(f"Calibration took {100 * share:.2f} % of the model's training time\n")
-        echo((oof if found.found.get("command") == "oof" else train).closing_text(found))
+        echo((stack_text if found.found.get("command") == "oof" else train_text)(found))
 
 
 @command.command("compare", examples=["calibrant runs compare xgboost lightgbm"])

@@ -24,7 +24,8 @@ from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
 from calibrant.validation import ArrayLike, as_scores, as_weight, feature_columns
 
-#: The share of a cross-fitted correction that counts as an error which its residuals don't show; see `promise`.
+#: The share of a cross-fitted correction, beyond its own chance, that counts as an error which its residuals don't
+#: show; see `promise`.
 _UNSEEN = 0.5
 #: What is known of rows, by the arguments of a recalibrator's `fit`.
 _KNOWN = {"sample_weight": "weight", "cluster": "cluster", "time": "time", "label_end": "label_end"}
@@ -178,7 +179,8 @@ def cross_fitted(decided: Decided, promised: Promised) -> Correction:
     """Return what promises were off by, of rows that were decided by maps that were fitted without them."""
     n = count(decided.rows.n_rows, "row")
     found = _off(decided, f"cross-fitted on {n} that the calibrator was fitted to", promised)
-    return replace(found, more=(_UNSEEN * found.value) ** 2)
+    beyond_chance = max(found.value**2 - found.error.error**2, 0.0)
+    return replace(found, more=_UNSEEN**2 * beyond_chance)
 
 
 def _by_recalibrators(

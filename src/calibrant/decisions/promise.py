@@ -10,10 +10,11 @@ corrects the promise, and their variance is that of the correction: the one-step
 promise of the new rows plus mean residual of the old ones (Chernozhukov et al. 2018, *Double/debiased machine learning
 for treatment and structural parameters*, Econometrics Journal 21). It needs no trust in the calibrator's family.
 
-Where maps are cross-fitted, half of the correction, squared, is added to the variance: maps that jump, as isotonic ones
-do, decide differently when a tenth of their rows is left out, which the residuals don't show. That half was chosen on
-two of the laws that `benchmarks/results/decisions.txt` has, "line" and "wave"; "steps" and "rare" had no part in it. A
-bootstrap of the fit rows was measured beside it: it knows nothing of a family that doesn't fit.
+Where maps are cross-fitted, half of the correction, squared, is added to the variance, as far as the square is above
+what chance makes of it: maps that jump, as isotonic ones do, decide differently when a tenth of their rows is left out,
+which the residuals don't show. That half was chosen on two of the laws that `benchmarks/results/decisions.txt` has,
+"line" and "wave"; "steps" and "rare" had no part in it. A bootstrap of the fit rows was measured beside it: it knows
+nothing of a family that doesn't fit.
 """
 
 from __future__ import annotations
