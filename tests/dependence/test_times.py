@@ -107,3 +107,24 @@ def test_spans_are_of_the_kind_of_the_times(span: Any, times: Any, wanted: Any) 
 def test_what_can_not_be_added_to_the_times_is_refused(span: Any, times: Any, text: str) -> None:
     with pytest.raises(CalibrantError, match=text):
         as_span(span, name="purge", times=times)
+
+
+ROWS = pd.Series(pd.date_range("2020-01-01", periods=3, freq="h"))
+KNOWN = ROWS + pd.Timedelta(hours=2)
+
+
+@pytest.mark.parametrize("container", [lambda s: s, list, pl.Series, lambda s: s.astype(object).to_numpy()])
+def test_a_time_zone_beside_none_is_refused(container: Any) -> None:
+    zoned = KNOWN.dt.tz_localize("America/New_York")
+    with pytest.raises(InvalidInputError, match="label_end has a time zone and time has none"):
+        as_label_times(container(ROWS), container(zoned))
+    with pytest.raises(InvalidInputError, match="time has a time zone and label_end has none"):
+        as_label_times(container(ROWS.dt.tz_localize("UTC")), container(KNOWN))
+
+
+def test_two_time_zones_and_arrays_of_numpy_go_together() -> None:
+    zoned = KNOWN.dt.tz_localize("UTC")
+    for time in (ROWS.dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"), ROWS.to_numpy()):
+        start, end = as_label_times(time, zoned)
+        assert (start == ROWS.to_numpy()).all()
+        assert (end == KNOWN.to_numpy()).all()

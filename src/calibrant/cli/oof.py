@@ -87,7 +87,7 @@ def command(
 
     Exit codes: 0 all gates passed, 1 a gate failed (the run is there all the same), 2 wrong usage or bad input.
     """
-    from calibrant.cli.run_text import stack_text, train_text
+    from calibrant.cli.run_text import stack_text
     from calibrant.training import MODELS, VARIANTS, TrainConfig, is_estimator_name, run_predictions, run_stack
     from calibrant.validation import check_choice
 
@@ -97,7 +97,7 @@ def command(
             raise InvalidInputError("--predictions and --table both name a file. Leave one out.")
         chosen = with_scores(_without_models(ctx, settings), predictions, score, split_list(members or ""))
         run = run_predictions(chosen, root=root, echo=True)
-        echo(train_text(run))
+        echo(stack_text(run))
         ctx.exit(0 if no_gate else gates_code(run))
     if score or members:
         raise InvalidInputError("--score and --members are of --predictions. Name the file.")

@@ -41,6 +41,12 @@ def as_label_times(
     check_same_length(start.size, end.size, name, end_name)
     if (start.dtype.kind == "M") != (end.dtype.kind == "M"):
         raise InvalidInputError(f"{name} and {end_name} are numbers and datetimes. Pass both of one kind.")
+    zones = {name: _has_zone(time), end_name: _has_zone(label_end)}
+    if set(zones.values()) == {True, False}:
+        zoned, naive = sorted(zones, key=lambda each: not zones[each])
+        raise InvalidInputError(
+            f"{zoned} has a time zone and {naive} has none: which moments its times are is not known. Give both one."
+        )
     early = end < start
     if early.any():
         row = int(early.argmax())
@@ -85,6 +91,20 @@ def _values(times: ArrayLike, name: str) -> TimeArray:
     if array.dtype.kind == "O" and array.ndim == 1 and any(isinstance(v, dt.date) for v in array):
         return _from_dates(array, name)
     return array
+
+
+def _has_zone(times: ArrayLike) -> bool | None:
+    """Say whether datetimes have a time zone; None of those of NumPy, which can't have one, and of other values."""
+    if isinstance(times, np.ndarray) and times.dtype.kind == "M":
+        return None
+    if not isinstance(times, (np.ndarray, list, tuple)):
+        import narwhals as nw
+
+        series = nw.from_native(times, allow_series=True, pass_through=True)
+        if isinstance(series, nw.Series) and series.dtype == nw.Datetime:
+            return getattr(series.dtype, "time_zone", None) is not None
+    first = next((each for each in np.asarray(times).ravel()[:1].tolist() if isinstance(each, dt.datetime)), None)
+    return None if first is None else first.tzinfo is not None
 
 
 def _refuse_text(values: TimeArray, name: str) -> None:
