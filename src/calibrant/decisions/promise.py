@@ -135,7 +135,7 @@ def expected_loss(
     >>> calibrator = cb.BetaCalibrator().fit(scores, y)
     >>> problem = Problem.two_actions(false_positive=1.0, false_negative=4.0)
     >>> print(expected_loss(new, problem, calibrator=calibrator, fitted_to=(scores, y)))
-    expected_loss 0.3792 [0.3182, 0.4539]
+    expected_loss 0.3792 [0.3188, 0.4536]
 
     Of a forecast that is three times too sure, what frost will cost, 10 where it finds a field that was not sprayed:
 
