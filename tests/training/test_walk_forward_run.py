@@ -103,6 +103,7 @@ def test_windows_without_interval_and_of_infinite_loss_are_drawn_and_told(run: R
     first["skill"]["calibrated"]["log_loss"]["value"] = first["log_loss"]["calibrated"] = None
     first["calibrated_minus_raw"]["log_loss"]["value"], first["is_worse"] = None, True
     first["is_off"] = True
+    first["ece"]["calibrated"]["noise_band"] = None  # of a window of one row
     draw_walk_forward(tmp_path / "windows.png", found)
     section = walk_forward_section(found)
     skill, change, money = (block for block in section.blocks if block.kind == "table")

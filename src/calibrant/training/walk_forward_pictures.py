@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,7 @@ def _figure(found: dict[str, Any]) -> Figure:
         _draw(top, [one["skill"][name]["log_loss"] for one in found["windows"]], edges, name, look)
         _draw(bottom, [one["ece"][name] for one in found["windows"]], edges, name, look)
     top.axhline(0.0, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-    bands = [one["ece"][AFTER]["noise_band"] for one in found["windows"]]
+    bands = [math.nan if (band := one["ece"][AFTER]["noise_band"]) is None else band for one in found["windows"]]
     bottom.stairs(bands, edges, baseline=None, color=MUTED, linewidth=1.0, label="of perfect ones, 95%")
     top.set_ylabel("Skill in log loss")
     bottom.set_ylabel("Calibration error (ECE)")
