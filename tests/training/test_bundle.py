@@ -18,12 +18,21 @@ from click.testing import CliRunner
 
 import calibrant as cb
 from calibrant.cli import main
-from calibrant.errors import CalibrantError, ColumnOrderError, DataWarning, DocumentError, UnknownNameError
+from calibrant.errors import (
+    CalibrantError,
+    ColumnOrderError,
+    DataWarning,
+    DocumentError,
+    InvalidInputError,
+    InvalidTypeError,
+    UnknownNameError,
+)
 from calibrant.training.bars import Bars, as_bars, default_bars
 from calibrant.training.bundle import Prediction
 from calibrant.training.config import TrainConfig
 from calibrant.training.features import WARM_UP_BARS, bar_features
 from calibrant.training.models import MODELS
+from calibrant.training.refresh import refresh_run
 from calibrant.training.run_folder import Run, load_run
 from calibrant.training.training_run import run_dataset, run_predictions, run_stack, run_training
 
@@ -128,7 +137,7 @@ def test_live_predictions_are_those_of_the_backtest(model: str, tmp_path: Path) 
     whole = run.predict(bars).to_frame("pandas").set_index(["time", "symbol"])
     names = np.repeat(bars.symbols, np.diff(bars.starts))
     columns = {name: getattr(bars, name) for name in ("time", "open", "high", "low", "close", "volume")}
-    frame = pa.table({"symbol": names.tolist(), **columns})
+    frame = pa.table({"symbol": names.tolist(), **columns, "adj_close": bars.close})
     days = np.random.default_rng(0).choice(np.unique(bars.time)[WARM_UP_BARS:], 200, replace=False)
     for day in days:
         known = frame.filter(pa.array(bars.time <= day))
@@ -203,6 +212,55 @@ def test_bars_that_say_too_little_are_refused(run: Run, table: pa.Table, tmp_pat
     )
     one, other = (without.predict(bars).prob for bars in (table, table.drop_columns("volume")))
     assert one.tobytes() == other.tobytes()
+
+
+def every(table: pa.Table, hours: int) -> pa.Table:
+    """Return the same bars of one symbol so many hours apart."""
+    one = table.slice(0, 700)
+    time = np.datetime64("2020-01-01T00", "us") + np.arange(700) * np.timedelta64(hours, "h")
+    return one.set_column(one.schema.get_field_index("time"), "time", pa.array(time))
+
+
+def test_bars_of_another_length_than_those_of_the_training_are_refused(run: Run, table: pa.Table) -> None:
+    for hours, said in ((1, "hour"), (7 * 24, "7 days")):
+        refused = f"bars has a bar every {said}, and {run.run_id} was trained on one every day"
+        with pytest.raises(InvalidInputError, match=refused):
+            run.predict(every(table, hours))
+        with pytest.raises(InvalidInputError, match=refused):
+            refresh_run(run, every(table, hours))
+    assert run.predict(every(table, 23)).n_rows == run.predict(table.slice(0, 700)).n_rows
+
+
+def test_prices_that_are_adjusted_in_training_alone_or_since_are_told(
+    run: Run, table: pa.Table, tmp_path: Path
+) -> None:
+    adjusted = table.append_column("adj_close", table["close"])
+    with pytest.warns(
+        DataWarning, match="bars: these are adjusted for splits and dividends .*, and those of training weren't"
+    ):
+        found = run.predict(adjusted)
+    assert found.prob.tobytes() == run.predict(table).prob.tobytes()
+    other = run_training(replace(run.config, calibrate="auto"), bars=as_bars(adjusted), root=tmp_path)
+    with pytest.warns(DataWarning, match="bars: those of training are adjusted .*, and these aren't: in what isn't"):
+        other.predict(table)
+    assert other.predict(adjusted).n_rows == found.n_rows
+
+
+def test_times_are_of_the_kind_of_those_of_the_training(run: Run, table: pa.Table, tmp_path: Path) -> None:
+    features = pa.table({name: [0.01] for name in run.bundle.features})
+    with pytest.raises(InvalidTypeError, match="column 'time' holds int64 values, not times of bars"):
+        run.predict(features.append_column("time", pa.array([3])))
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"x": rng.normal(size=600), "y": rng.random(600) < 0.5, "day": np.arange(600)})
+    dated = frame.assign(day=np.datetime64("2020-01-01") + np.arange(600))
+    config = TrainConfig(model="logistic", table="own", label="y", time="day")
+    for own, other, said in ((frame, dated, ("dates", "numbers")), (dated, frame, ("numbers", "dates"))):
+        trained = run_training(config, table=own, root=tmp_path)
+        refused = f"column 'day' of .* has times that are {said[0]}, and those of {trained.run_id} are {said[1]}"
+        with pytest.raises(InvalidTypeError, match=refused):
+            trained.predict(other)
+        with pytest.raises(InvalidTypeError, match=refused):
+            refresh_run(trained, other)
 
 
 def test_a_market_that_stands_still_is_left_out_and_named(run: Run, table: pa.Table) -> None:

@@ -57,6 +57,10 @@ def needs(a):
 class NoClassifier:
     pass
 
+class NoParameters:
+    def predict_proba(self, X):
+        return X
+
 class Stops(Frequencies):
     def __init__(self):
         raise ValueError("not today")
@@ -128,6 +132,7 @@ def test_what_differs_from_the_defaults_is_named() -> None:
         ("own_models:Frequency", "own_models has no 'Frequency'. Did you mean 'Frequencies'?"),
         ("own_models:needs", "can't be made without arguments (needs() missing 1 required positional argument"),
         ("own_models:NoClassifier", "has no predict_proba. Pass a classifier of scikit-learn"),
+        ("own_models:NoParameters", "has no get_params. Pass a classifier of scikit-learn"),
         ("sklearn", "model='sklearn' doesn't say which classifier."),
         ("own_models:", "unknown model 'own_models:'"),
         ("own..models:X", "unknown model 'own..models:X'"),
@@ -190,6 +195,9 @@ def test_classes_of_ones_own_are_loaded_only_where_they_are_trusted(own: Path) -
     refused = call(*words)
     assert refused.exit_code == 2
     assert "If it is your own: --trust own_models.Frequencies, or" in refused.stderr
+    assert "own_models" not in sys.modules
+    to_onnx = call("runs", "export", "last", "--runs", "runs", "--onnx", "p.onnx")
+    assert "a model 'Frequencies' has no form in ONNX here" in to_onnx.stderr, "no trust would help"
     assert "own_models" not in sys.modules
     done = call(*words, "--trust", "own_models.Frequencies")
     assert done.exit_code == 0, done.output

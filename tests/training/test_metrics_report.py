@@ -203,6 +203,17 @@ def test_what_mends_an_infinite_log_loss_does_no_harm(truth: FloatArray) -> None
     assert not gates(figures(data, Forecasts(voted, voted, constant(3000))))["log_loss_at_most_raw_plus_1_se"]["passed"]
 
 
+def test_what_says_the_same_of_all_rows_has_no_skill() -> None:
+    """Class frequencies that change make a constant look skilled, as where a temperature is infinite."""
+    data, even = rows(constant(3000)), constant(3000)
+    stale = np.tile([0.8, 0.1, 0.1], (3000, 1))
+    found = figures(data, Forecasts(stale, even, stale))
+    gap = found["differences"]["log_loss_calibrated_minus_class_frequencies"]
+    assert gap["high"] < 0.0
+    assert found["is_constant"] == {"raw": True, "calibrated": True, "class_frequencies": True}
+    assert not gates(found)["skill_over_class_frequencies"]["passed"]
+
+
 def test_targets_say_what_the_accuracy_allows(truth: FloatArray, found: dict[str, Any]) -> None:
     said = targets(found)
     assert not said["brier"]["met"]

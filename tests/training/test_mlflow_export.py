@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -124,3 +125,16 @@ def test_without_mlflow_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyP
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(CalibrantError, match=r"mlflow is not installed. Install calibrant\[mlflow\]"):
         export_to_mlflow(run)
+
+
+def test_a_server_that_is_down_is_given_up_soon(run: Run, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MLflow asks for minutes by itself; what the caller says of its tries goes first."""
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    asked = []
+    monkeypatch.setattr(client, "get_experiment_by_name", lambda _: asked.append(os.environ[name]), raising=False)
+    monkeypatch.delenv(name, raising=False)
+    export_to_mlflow(run, tracking_uri="http://127.0.0.1:1")
+    assert name not in os.environ
+    monkeypatch.setenv(name, "9")
+    export_to_mlflow(run, tracking_uri="http://127.0.0.1:1")
+    assert (asked, os.environ[name]) == (["2", "9"], "9")

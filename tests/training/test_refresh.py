@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from scipy.optimize import minimize_scalar
 
 import calibrant as cb
 from calibrant.chain import Chain
+from calibrant.cli.refresh import closing_text
 from calibrant.errors import CalibrantError, ColumnOrderError, DocumentError, InvalidLabelError
 from calibrant.training import TrainConfig, as_bars, load_run, refresh_run, run_stack, run_training
 from calibrant.training.bars import Bars
@@ -320,6 +322,44 @@ def test_a_run_of_a_table_is_refreshed_by_the_newest_rows_of_one(tmp_path: Path)
     odd = turned.set_column(2, "label", pa.array(["flat", *turned["label"].to_pylist()[1:]]))
     with pytest.raises(InvalidLabelError, match=r"holds the labels 'flat', and .* was trained on 'down', 'up'"):
         refresh_run(run, odd)
+
+
+def test_rows_of_a_table_without_a_label_yet_are_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 1_600
+    x = rng.normal(size=n)
+    frame = pd.DataFrame({"x": x, "at": np.arange(n), "known": np.arange(n) + 2.0})
+    frame["y"] = (rng.random(n) < 1.0 / (1.0 + np.exp(-np.where(np.arange(n) < 1_000, 1.5, 0.4) * x))).astype(float)
+    frame["gain"] = 0.01
+    names = {"label": "y", "time": "at", "label_end": "known", "price_return": "gain"}
+    run = run_training(TrainConfig(model="logistic", table="own", **names), table=frame[:1_000], root=tmp_path)
+    newest = frame.drop(columns="gain")
+    newest.loc[n - 7 :, "y"] = np.nan
+    newest.loc[n - 4 :, "known"] = np.nan
+    result, without = refresh_run(run, newest), refresh_run(run, frame[: n - 7])
+    assert (result.status, result.n_left_out, without.n_left_out) == ("refreshed", 7, 0)
+    assert result.differences == without.differences
+    assert "(7 rows without a label left out)" in closing_text(result)
+    with pytest.raises(CalibrantError, match="y"):
+        run_training(run.config, table=newest.assign(gain=0.0), root=tmp_path)
+
+
+def test_raw_probabilities_of_a_refreshed_run_are_those_of_the_model(table: pa.Table, tmp_path: Path) -> None:
+    """As in a run that was trained, class weights are in them; "none" is paired without."""
+    config = replace(CONFIG, class_weight="balanced", calibrator="sigmoid")
+    run = run_training(config, bars=as_bars(table[:STEADY]), root=tmp_path)
+    result = refresh_run(run, table)
+    new = load_run(tmp_path / str(result.run_id))
+    rows = pq.read_table(new.path / "predictions.parquet").to_pandas()
+    _, X, _ = labelled_after(run, table)
+    raw, none = new.model.predict_proba(X[-len(rows) :]), new.calibrator.steps[0].predict_proba(rows.raw_1.to_numpy())
+    assert rows[["raw_0", "raw_1"]].to_numpy().tobytes() == raw.tobytes()
+    assert raw[:, 1] != pytest.approx(none, abs=1e-4)
+    measured = new.metrics["test"]["forecasts"]["raw"]["log_loss"]["value"]
+    assert measured == pytest.approx(-np.log(np.where(rows.y == 1, rows.raw_1, rows.raw_0)).mean(), abs=1e-12)
+    of_candidate = -np.log(np.where(rows.y == 1, rows.p_1, rows.p_0))
+    of_none = -np.log(np.where(rows.y == 1, none, 1.0 - none))
+    assert result.differences["none"]["value"] == pytest.approx((of_candidate - of_none).mean(), abs=1e-12)
 
 
 def test_predictions_of_models_trained_elsewhere_are_refreshed(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_refresh_says_what_decided_it_and_where_the_new_run_is(trained: str) -
     )
     for what in ("the calibrator in use", "no calibrator"):
         assert re.search(rf"^{what} +{number} +{ends}$", result.stdout, re.MULTILINE)
-    assert re.search(r"^Calibrator used \(temperature \d", result.stdout, re.MULTILINE)
+    assert re.search(r"^Candidate: calibrator used \(temperature \d", result.stdout, re.MULTILINE)
     assert "Refreshed: later rows show no loss." in result.stdout
     new = re.search(r"calibrant runs show (\S+)", result.stdout)
     assert new is not None

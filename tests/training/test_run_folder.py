@@ -247,6 +247,15 @@ def test_checkpoints_that_were_changed_are_refused(name: str, bars: Bars, tmp_pa
         load_run(run.path).predict_proba(np.zeros((1, 13)))
 
 
+def test_a_record_without_hashes_is_refused(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / run.run_id
+    shutil.copytree(run.path, folder)
+    for record in ("{}", '{"files": []}'):
+        (folder / "run.json").write_text(record)
+        with pytest.raises(DocumentError, match="notes no hash of the run's files"):
+            load_run(folder).check()
+
+
 @pytest.mark.slow
 def test_any_classifier_of_scikit_learn_can_be_trained(bars: Bars, tmp_path: Path) -> None:
     config = TrainConfig(model="sklearn", horizon=8, params={"max_depth": 3})

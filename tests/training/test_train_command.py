@@ -49,7 +49,7 @@ def test_train_prints_the_log_the_figures_and_where_they_are() -> None:
     assert re.search(r"^(pass|FAIL)  skill over class frequencies$", result.stdout, re.MULTILINE)
     assert re.search(r"^ece .* chance \d\.\d+ +chance \d\.\d+$", result.stdout, re.MULTILINE)
     assert re.search(r"^Calibrator (used|left out) \(temperature \d", result.stdout, re.MULTILINE)
-    assert "brier target 0.15: not met: at this accuracy it can't be below" in result.stdout
+    assert "brier, sum over classes, target 0.15: not met: of a calibrated forecast of this accuracy" in result.stdout
     (run,) = Path("experiments/runs").iterdir()
     assert f"Saved {run}" in result.stdout
 

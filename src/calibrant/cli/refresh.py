@@ -48,9 +48,9 @@ def command(
     """Fit the calibrator of RUN anew to the newest rows; the model stays. Exit 1 where later rows show a loss.
 
     RUN is named by its id, by a part of it that no other id holds, by its folder, or as last. FILE holds the newest
-    bars, and enough of those before for the features; or, of a run of a table, rows with the same columns, each with a
-    label. Rows count that begin after the last label that RUN knew of; after a drift, --rows leaves out older ones,
-    which tell of times that are gone.
+    bars, and enough of those before for the features; or, of a run of a table, rows with the same columns, of which
+    those without a label are left out. Rows count that begin after the last label that RUN knew of; after a drift,
+    --rows leaves out older ones, which tell of times that are gone.
 
     The earlier ones fit a candidate. On the later ones its log loss is compared with that of the calibrator in use, and
     with that of none: where it is above neither by more than a standard error, the calibrator is fitted to all new rows
@@ -75,15 +75,16 @@ def command(
 
 def closing_text(result: RefreshResult) -> str:
     """Return how a refresh ended, and the differences that decided it."""
+    left = f" ({count(result.n_left_out, 'row')} without a label left out)" if result.n_left_out else ""
     if not result.differences:
-        return f"Nothing to do: {result.reason}"
+        return f"Nothing to do: {result.reason}{left}"
     later = f"judged by {result.n_later:,} later ones, worth {result.n_independent:,.0f} independent labels"
     verdict = result.status.replace("_", " ").capitalize()
     return "\n".join(
         [
-            f"{count(result.n_rows, 'new row')}: fitted to {result.n_fit:,}, {later}",
+            f"{count(result.n_rows, 'new row')}: fitted to {result.n_fit:,}, {later}{left}",
             differences_table(result.differences),
-            result.decision[:1].upper() + result.decision[1:],
+            f"Candidate: {result.decision}",
             f"{verdict}: {result.reason}",
         ]
     )

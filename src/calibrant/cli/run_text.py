@@ -23,8 +23,13 @@ def train_text(run: Run) -> str:
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"
         least = target.get("least_at_this_accuracy")
-        why = "" if least is None or target["met"] else f": at this accuracy it can't be below {least:.4f}"
-        lines.append(f"{name} target {target['target']}: {reached}{why}")
+        why = (
+            ""
+            if least is None or target["met"]
+            else f": of a calibrated forecast of this accuracy {least:.4f} at least is expected"
+        )
+        what = f"{name}, sum over classes," if name == "brier" else name
+        lines.append(prose(f"{what} target {target['target']}: {reached}{why}"))
     if "money" in metrics:
         lines += ["", money_text(metrics)]
     return "\n".join([*lines, *last_lines(run)])

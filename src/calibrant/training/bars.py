@@ -74,6 +74,8 @@ class Bars:
         Steps of more than five times the usual one, but nights and weekends that have no bars in other weeks either.
     source : str
         Where the bars come from.
+    is_adjusted : bool
+        Whether a column `adj_close` said how prices are adjusted.
     """
 
     symbols: tuple[str, ...]
@@ -86,6 +88,7 @@ class Bars:
     volume: FloatArray | None
     gaps: tuple[Gap, ...]
     source: str
+    is_adjusted: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -174,7 +177,8 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     volume = _positive(columns["volume"], "volume", source, zero=True)[order] if "volume" in columns else None
     starts = np.concatenate(([0], np.cumsum(np.bincount(codes)))).astype(np.int64)
     time, names = time[order], tuple(symbols.tolist())
-    return Bars(names, starts, time, **prices, volume=volume, gaps=_gaps(time, starts, names), source=source)
+    gaps, is_adjusted = _gaps(time, starts, names), "adj_close" in columns
+    return Bars(names, starts, time, **prices, volume=volume, gaps=gaps, source=source, is_adjusted=is_adjusted)
 
 
 def default_bars() -> Bars:

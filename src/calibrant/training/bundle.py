@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from calibrant.errors import (
     ColumnOrderError,
     DataWarning,
     InvalidInputError,
+    InvalidTypeError,
     ShapeError,
     unknown_name,
 )
@@ -146,6 +147,8 @@ class Bundle:
         The labels, sorted; columns of probabilities follow this order.
     members : tuple of Member
         The models, whose plain average is what the run is judged by.
+    found : mapping
+        What the run's config.toml says of the rows that it was trained on: rows of another kind are not predicted.
     """
 
     run_id: str
@@ -153,6 +156,7 @@ class Bundle:
     features: tuple[str, ...]
     classes: npt.NDArray[Any]
     members: tuple[Member, ...]
+    found: Mapping[str, Any]
 
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
         """Return the probability of each class.
@@ -208,7 +212,8 @@ class Bundle:
         Raises
         ------
         CalibrantError
-            If a column is missing or there are others, a symbol has too little history, or the data can't be used.
+            If a column is missing or there are others, a symbol has too little history, bars are twice as long as those
+            of the training or half as long, times are numbers where those were dates, or the data can't be used.
 
         Notes
         -----
@@ -218,6 +223,9 @@ class Bundle:
         if not self.config.table and _is_frame(data) and not _has_prices(data):
             return self._of_features(data, raw=raw, last=last)
         source = open_source(self.config, data)
+        if isinstance(source, BarSource):
+            _check_history(source.bars)
+        source.check_like(self.found, self.run_id)
         if isinstance(source, BarSource):
             return self._of_bars(source.bars, source.features(), raw=raw, last=last)
         rows = source.features(self.features)
@@ -249,7 +257,6 @@ class Bundle:
         return "\n".join([f"Bundle of {self.run_id}", *(f"  {line}" for line in self.describe())])
 
     def _of_bars(self, bars: Bars, rows: FeatureRows, *, raw: bool, last: bool) -> Prediction:
-        _check_history(bars)
         lacking = [name for name in self.features if name not in rows.names]
         if lacking:
             fix = "Pass bars with a column 'volume'" if lacking == ["volume"] else "Pass a frame of the features"
@@ -287,6 +294,8 @@ class Bundle:
         }
         X = self._features(table.drop(list(beside)).to_native())
         time = as_times(beside["time"], name="column 'time'") if "time" in beside else None
+        if time is not None and time.dtype.kind != "M":
+            raise InvalidTypeError(f"column 'time' holds {time.dtype} values, not times of bars. Convert or drop it.")
         symbol = None
         if "symbol" in beside:
             groups = as_groups(beside["symbol"], name="column 'symbol'")

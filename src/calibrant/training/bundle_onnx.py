@@ -133,6 +133,19 @@ def bundle_to_onnx(bundle: Any, path: str | os.PathLike[str] | None = None) -> A
     return model
 
 
+def check_model_name(name: str) -> None:
+    """Refuse a model that has no form in ONNX, before it is read."""
+    if name != "logistic" and name not in _FORESTS:
+        raise _no_form(name)
+
+
+def _no_form(name: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"a model {name!r} has no form in ONNX here: {listed(['logistic', *_FORESTS])} have. Export the model by its "
+        "own library, and its checkpoints/calibrator.json by calibrant export."
+    )
+
+
 def _probabilities(b: OnnxBuilder, X: Term, model: Model, n_classes: int) -> Term:
     """Return what a model says of features, a column for each class."""
     if model.name == "logistic":
@@ -140,10 +153,7 @@ def _probabilities(b: OnnxBuilder, X: Term, model: Model, n_classes: int) -> Ter
     elif model.name in _FORESTS:
         margins = _added_up(b, X, _FORESTS[model.name](model, n_classes))
     else:
-        raise InvalidInputError(
-            f"a model {model.name!r} has no form in ONNX here: {listed(['logistic', *_FORESTS])} have. Export the "
-            "model by its own library, and its checkpoints/calibrator.json by calibrant export."
-        )
+        raise _no_form(model.name)
     if n_classes == 2 and model.name in ("logistic", "hist_gradient_boosting"):
         q = b.expit(margins)
         return b.columns([1.0 - q, q])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -64,6 +65,8 @@ class Calibration:
     def describe(self) -> str:
         """Return what was decided, and why, in a sentence."""
         found = "" if self.temperature is None else f" (temperature {self.temperature:.4g})"
+        if self.temperature == math.inf:
+            found = " (temperature infinite: the model says nothing of the labels, or its columns are swapped)"
         if self.change is None:
             return f"calibrator used{found}"
         what = "used" if self.is_used else "left out"

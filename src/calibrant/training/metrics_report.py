@@ -79,7 +79,8 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     `forecasts`: of each, `log_loss`, `brier`, `ece` and `accuracy` with `value`, `low`, `high` and, but for the ECE,
     `skill`: one minus the loss over that of the class frequencies. `differences`: of log losses and Brier scores, and
     the calibrated ECE less the raw one, with standard errors and intervals. `ece_noise_band`: the ECE that calibrated
-    probabilities with the same confidences would stay below, 95 times in 100.
+    probabilities with the same confidences would stay below, 95 times in 100. `is_constant`: whether each says the same
+    of all rows.
 
     All rows of a time, and of a block of neighbouring times, are one unit: labels that overlap, and symbols that move
     together, count for less than as many independent rows. Intervals are Student's t over the units' sums, as elsewhere
@@ -111,6 +112,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
             f"ece_{AFTER}_minus_{BEFORE}": measured[AFTER].ece_difference(measured[BEFORE]),
         },
         "ece_noise_band": {name: one.noise_band for name, one in measured.items()},
+        "is_constant": {name: bool(np.ptp(p, axis=0).max() <= ROUNDING) for name, p in forecasts.named().items()},
     }
 
 
@@ -232,7 +234,12 @@ def is_no_worse(gap: Mapping[str, Any]) -> bool:
 
 
 def has_skill(found: dict[str, Any], name: str) -> bool:
-    """Say whether the raw or the calibrated forecast is worth more than class frequencies, beyond chance."""
+    """Say whether the raw or the calibrated forecast is worth more than class frequencies, beyond chance.
+
+    One that says the same of all rows has none: where it gains, class frequencies have changed.
+    """
+    if found.get("is_constant", {}).get(name):  # not in runs of before
+        return False
     high = found["differences"][f"log_loss_{name}_minus_{NO_SKILL}"].get("high")  # not in runs of before
     return high is not None and bool(high < 0.0)
 
@@ -246,7 +253,7 @@ def targets(found: dict[str, Any]) -> dict[str, Any]:
         return {"target": limit, "value": value, "met": bool(value < limit), **more, "note": note}
 
     least = 1.0 - after["accuracy"]["value"]
-    of_brier = "a calibrated forecast has a Brier score of at least one minus its accuracy"
+    of_brier = "of a calibrated forecast a Brier score of one minus its accuracy is expected at least"
     return {
         "brier": target("brier", BRIER_TARGET, of_brier, least_at_this_accuracy=least),
         "ece": target("ece", ECE_TARGET, "a constant forecast meets it too: see the skill"),

@@ -24,6 +24,8 @@ TAG = "calibrant.run_id"
 BUNDLE = "bundle"
 #: Without it newer versions of MLflow refuse to keep runs in files.
 _IN_FILES = "MLFLOW_ALLOW_FILE_STORE"
+#: MLflow asks a server that is down for minutes, at its own number of tries.
+_TRIES = ("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 
 
 def export_to_mlflow(run: Run, *, tracking_uri: str | None = None, experiment: str = "calibrant") -> str:
@@ -63,7 +65,7 @@ def export_to_mlflow(run: Run, *, tracking_uri: str | None = None, experiment: s
         raise InvalidInputError("the package mlflow is not installed. Install calibrant[mlflow].") from None
     run.check()
     try:
-        with _files_allowed(tracking_uri):
+        with _settings(tracking_uri):
             client = MlflowClient(tracking_uri=tracking_uri)
             known = client.get_experiment_by_name(experiment)
             experiment_id = client.create_experiment(experiment) if known is None else known.experiment_id
@@ -114,17 +116,20 @@ def _load_pyfunc(path: str) -> PredictedFrames:
 
 
 @contextmanager
-def _files_allowed(tracking_uri: str | None) -> Iterator[None]:
-    """Let MLflow keep runs in a folder where that is asked for by name."""
-    asked = tracking_uri is not None and remote_scheme(tracking_uri) in (None, "file")
-    if not asked or _IN_FILES in os.environ:
-        yield
-        return
-    os.environ[_IN_FILES] = "true"
+def _settings(tracking_uri: str | None) -> Iterator[None]:
+    """Let MLflow keep runs in a folder where that is asked for by name, and give a server up soon that is down.
+
+    What the caller's environment says goes first.
+    """
+    in_files = tracking_uri is not None and remote_scheme(tracking_uri) in (None, "file")
+    wanted = dict([_TRIES, (_IN_FILES, "true")] if in_files else [_TRIES])
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
     try:
         yield
     finally:
-        del os.environ[_IN_FILES]
+        for name in added:
+            del os.environ[name]
 
 
 def flat_metrics(metrics: dict[str, Any]) -> dict[str, float]:

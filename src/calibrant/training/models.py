@@ -402,9 +402,10 @@ def make_model(
     """
     given = {"seed": seed, "n_threads": n_threads, **(params or {})}
     if not isinstance(model, str):
-        if not hasattr(model, "predict_proba") or not hasattr(model, "get_params"):
+        lacking = next((name for name in ("predict_proba", "get_params") if not hasattr(model, name)), None)
+        if lacking is not None:
             raise InvalidInputError(
-                f"model={model!r:.80} has no predict_proba. Pass a classifier of scikit-learn, or one of: "
+                f"model={model!r:.80} has no {lacking}. Pass a classifier of scikit-learn, or one of: "
                 f"{quoted(list(MODELS))}."
             )
         return SklearnModel(n_classes, estimator=model, **given)

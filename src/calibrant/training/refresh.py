@@ -26,11 +26,12 @@ from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.dataset import Dataset
-from calibrant.training.refresh_gate import IN_USE, NONE, PAIRED_WITH, RefreshGate, newest_rows
+from calibrant.training.metrics_report import BEFORE
+from calibrant.training.refresh_gate import IN_USE, PAIRED_WITH, RefreshGate, newest_rows
 from calibrant.training.run_folder import Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import write_page
-from calibrant.training.sources import Source, open_source
+from calibrant.training.sources import Source, TableSource, open_source
 from calibrant.training.trainer import save_calibrator
 from calibrant.validation import check_fraction, check_integer
 
@@ -58,6 +59,8 @@ class RefreshResult(Readable):
         Rows that came since, or those of them that were asked for; how many the candidate was fitted to, and how many
         judged it. Rows between, whose labels reach into the later part, are in neither; those whose labels outlast all
         of the later part are not counted.
+    n_left_out : int
+        Rows of a table that have no label yet, or no end of it.
     n_independent : float
         Independent labels that the later rows are worth.
     differences : dict
@@ -74,6 +77,7 @@ class RefreshResult(Readable):
     n_rows: int
     n_fit: int = 0
     n_later: int = 0
+    n_left_out: int = 0
     n_independent: float = 0.0
     differences: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     decision: str = ""
@@ -119,8 +123,8 @@ def refresh_run(
     run : Run
         It stays as it is: what is kept goes into a new run.
     data : path-like, frame, Bars or source, optional
-        The newest bars, with enough of those before for the features, or the newest rows of the table, of which each
-        has a label; by default what the settings of the run name, read again.
+        The newest bars, with enough of those before for the features, or the newest rows of the table, of which those
+        count that have a label; by default what the settings of the run name, read again.
     rows : int, optional
         Take the last so many of the new rows, as after a drift the ones before tell of times that are gone; by default
         all of them.
@@ -169,13 +173,17 @@ def refresh_run(
     config = run.config
     if config.table and not config.score:  # so that other columns of the newest table are no features
         config = replace(config, features=tuple(run.found["features"]))
-    source = open_source(config, data)
+    source = open_source(config, data, finished=True)
+    if isinstance(source, TableSource) and config.price_return not in source.rows.names:
+        source.config = replace(config, price_return="")
+    source.check_like(run.found, run.run_id)
     newest = newest_rows(run, source.dataset(config), source.source)
     newest = newest if rows is None else newest.take(np.arange(newest.n_rows)[-rows:])
+    n_left_out = source.rows.n_skipped if isinstance(source, TableSource) else 0
     gate = RefreshGate.of(run, newest, later)
     status, reason = gate.decide()
     if status != "passed" or dry_run:
-        return _result(gate, status, reason)
+        return _result(gate, status, reason, n_left_out)
     root = run.path.parent if root is None else root
     with run_folder.new_run(root, f"{_stem(run)}_refreshed", record) as folder:
         with logged_to(folder / "log.jsonl", echo=echo):
@@ -186,10 +194,12 @@ def refresh_run(
             _LOG.info("%s: %s", run.config.calibrator, gate.decision())
             _write(folder, gate, source)
         record["wall_s"] = round(time.perf_counter() - began, 3)
-    return _result(gate, "refreshed", reason, record["run_id"])
+    return _result(gate, "refreshed", reason, n_left_out, record["run_id"])
 
 
-def _result(gate: RefreshGate, status: Status, reason: str, run_id: str | None = None) -> RefreshResult:
+def _result(
+    gate: RefreshGate, status: Status, reason: str, n_left_out: int, run_id: str | None = None
+) -> RefreshResult:
     """Return how the refresh ended."""
     return RefreshResult(
         status=status,
@@ -199,6 +209,7 @@ def _result(gate: RefreshGate, status: Status, reason: str, run_id: str | None =
         n_rows=gate.newest.n_rows,
         n_fit=gate.fit.n_rows,
         n_later=gate.judge.n_rows,
+        n_left_out=n_left_out,
         n_independent=round(float(gate.judge.weight.sum()), 1),
         differences=gate.differences,
         decision=gate.decision(),
@@ -226,15 +237,16 @@ def _write(folder: Path, gate: RefreshGate, source: Source) -> None:
         said = {"decision": gate.candidates[member.name].describe(), "refreshed_from": run.run_id, **of_rows}
         save_calibrator(gate.final(member), new, said)
     run_folder.write_json(folder / "metrics.json", _metrics(gate))
-    columns = {"raw": gate.beside[NONE].raw, IN_USE: gate.beside[IN_USE].raw, "p": gate.beside[NONE].calibrated}
+    columns = {"raw": gate.beside[BEFORE].raw, IN_USE: gate.beside[IN_USE].raw, "p": gate.beside[BEFORE].calibrated}
     run_folder.write_table(folder / "predictions.parquet", gate.judge.table(columns))
     title = f"{run.run_id} refreshed: calibrated by {config.calibrator}, on later rows"
-    write_page(folder / "report.html", gate.judge, gate.beside[NONE], title=title, source=source.source)
+    write_page(folder / "report.html", gate.judge, gate.beside[BEFORE], title=title, source=source.source)
 
 
 def _metrics(gate: RefreshGate) -> dict[str, Any]:
     """Return what metrics.json says: the candidate on the later part, beside none, and the pairs that decided."""
-    config, on_later = gate.run.config, gate.figures[NONE]
+    config = gate.run.config
+    on_later = metrics_report.figures(gate.judge, gate.beside[BEFORE], rng=config.seed)
     spans = {name: _span(part) for name, part in (("fit", gate.fit), ("later", gate.judge), ("newest", gate.newest))}
     used = {name: one.is_used for name, one in gate.candidates.items()}
     members = {name: {"calibration": one.as_dict()} for name, one in gate.candidates.items()}

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.chain import Chain
 from calibrant.dependence import as_times
-from calibrant.errors import CalibrantWarning, ColumnOrderError, InvalidLabelError, InvalidTypeError
+from calibrant.errors import CalibrantWarning, ColumnOrderError, InvalidLabelError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, listed, quoted
@@ -46,7 +46,8 @@ class RefreshGate:
     judge: Dataset
     #: By the name of the model.
     candidates: dict[str, Calibration] = field(default_factory=dict)
-    #: What the candidate gives of the later part beside what it is paired with, and the figures of both.
+    #: What the candidate gives of the later part beside what it is paired with, and beside what the models say before
+    #: the weights of classes are undone; and the figures of the pairs.
     beside: dict[str, Forecasts] = field(default_factory=dict)
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -84,7 +85,7 @@ class RefreshGate:
         """Fit the candidates to the earlier part, and measure them on the later one."""
         config = self.run.config
         of_candidate: list[FloatArray] = []
-        of_others: dict[str, list[FloatArray]] = {IN_USE: [], NONE: []}
+        of_others: dict[str, list[FloatArray]] = {IN_USE: [], NONE: [], BEFORE: []}
         for member in self.run.bundle.members:
             shift = _shift_of(member)
             raw = unweighted(member.model.predict_proba(self.fit.X), shift)
@@ -98,9 +99,11 @@ class RefreshGate:
             of_candidate.append(deployed(found.calibrator, shift).apply(Rows(later)))
             of_others[IN_USE].append(member.calibrator.apply(Rows(later)))
             of_others[NONE].append(unweighted(later, shift))
+            of_others[BEFORE].append(later)
         candidate = np.mean(of_candidate, axis=0)
         for name, probs in of_others.items():
             self.beside[name] = Forecasts.beside_rates(np.mean(probs, axis=0), candidate, self.fit)
+        for name in PAIRED_WITH:
             self.figures[name] = metrics_report.figures(self.judge, self.beside[name], rng=config.seed)
 
     @property
@@ -151,11 +154,6 @@ def newest_rows(run: Run, rows: Dataset, source: str) -> Dataset:
     places = [rows.names.index(name) for name in known]
     same = replace(rows, X=np.ascontiguousarray(rows.X[:, places]), names=tuple(known), classes=classes)
     last = _last_label(run)
-    if last.dtype.kind != rows.time.dtype.kind:
-        raise InvalidTypeError(
-            f"{source} has times of the kind {rows.time.dtype}, and {run.run_id} of the kind {last.dtype}. Pass times "
-            "of the kind that the run was trained on."
-        )
     return same.take(np.flatnonzero(rows.time > last))
 
 

@@ -127,6 +127,7 @@ class Run:
                 Member(name, model, self.calibrators[name], decisions[name]["decision"])
                 for name, model in self.models.items()
             ),
+            self.found,
         )
 
     def predict_proba(self, X: ArrayLike, *, calibrated: bool = True, model: str | None = None) -> FloatArray:
@@ -139,7 +140,10 @@ class Run:
 
     def check(self, prefix: str = "") -> None:
         """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
-        for name, expected in self.record["files"].items():
+        files = self.record.get("files")
+        if not isinstance(files, dict):
+            raise DocumentError(f"{self.path / _RUN} notes no hash of the run's files. Train the model again.")
+        for name, expected in files.items():
             if name.startswith(prefix):
                 file = self.path / name
                 if not file.is_file() or _sha256(file) != expected:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.dependence import TimeArray, as_label_times, as_times, label_uniqueness_in_time
-from calibrant.errors import ColumnOrderError, InvalidInputError, InvalidLabelError, InvalidTypeError
+from calibrant.errors import ColumnOrderError, DataWarning, InvalidInputError, InvalidLabelError, InvalidTypeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray, rows_of_codes
 from calibrant.phrases import count, listed, quoted
-from calibrant.tables import RowSource, open_rows
+from calibrant.tables import RowSource, complete_rows, open_rows
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
@@ -40,6 +41,8 @@ _GAPS_SHOWN = 3
 _ROWS_PER_CLASS = 10
 #: Share of the labels that take no longer than the horizon: a single long one would hold all rows off by an embargo.
 _USUAL_LABELS = 0.99
+#: Bars are of another kind than those of a run where they are so many times as long, or as short.
+_OTHER_STEP = 2.0
 #: What pandas calls the index of a frame in a file: the numbers of rows, and no feature.
 _INDEX = re.compile(r"__index_level_\d+__")
 
@@ -83,12 +86,22 @@ class Source(Protocol):
         """
         ...
 
+    def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
+        """Refuse rows of another kind than those that a run was trained on; `found` is what its config.toml says.
+
+        Raises
+        ------
+        CalibrantError
+            If they are of another kind.
+        """
+        ...
+
     def provenance(self) -> dict[str, Any]:
         """Return what config.toml says of the rows, `source` and `data_sha256` among it."""
         ...
 
 
-def open_source(config: TrainConfig, data: Any = None) -> Source:
+def open_source(config: TrainConfig, data: Any = None, *, finished: bool = False) -> Source:
     """Return the source that the settings name, or `data` read as they say.
 
     Parameters
@@ -97,13 +110,17 @@ def open_source(config: TrainConfig, data: Any = None) -> Source:
         Of a table, the names of its columns.
     data : path-like, frame, Bars or source, optional
         Instead of what ``config.table`` or ``config.data`` names: bars, or a table with the same columns.
+    finished : bool
+        Whether to leave out the rows of a table that have no label yet, or no end of it; their `rows` count them.
     """
     if isinstance(data, Bars):
         return BarSource(data)
     if isinstance(data, (BarSource, TableSource)):
         return data
     if config.table:
-        return TableSource(open_rows(config.table if data is None else data), config)
+        rows = open_rows(config.table if data is None else data)
+        known = [name for name in (config.label, config.label_end) if name]
+        return TableSource(complete_rows(rows, known) if finished else rows, config)
     if data is None:
         return BarSource(read_bars(config.data) if config.data else default_bars())
     return BarSource(read_bars(data) if isinstance(data, str) or hasattr(data, "__fspath__") else as_bars(data))
@@ -145,6 +162,27 @@ class BarSource:
         rows = rows[np.argsort(self.bars.time[rows], kind="stable")]
         return FeatureRows(X[rows], own, self.bars.time[rows], symbol[rows], self.bars.n_rows - rows.size)
 
+    def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
+        """Refuse bars of another length than those of a run, and warn where only one of both adjusts its prices."""
+        usual, is_adjusted = found.get("bar_seconds"), found.get("is_adjusted")  # not in runs of before
+        step = self.bars.step
+        own = step / np.timedelta64(1, "s")
+        if usual is not None and not 1.0 / _OTHER_STEP < own / usual < _OTHER_STEP:
+            raise InvalidInputError(
+                f"{self.source} has a bar every {_duration(own)}, and {run_id} was trained on one every "
+                f"{_duration(usual)}: its features look back over bars, and would mean something else. Pass bars of "
+                "the length that the run was trained on."
+            )
+        if is_adjusted is not None and is_adjusted != self.bars.is_adjusted:
+            which = "those of training are" if is_adjusted else "these are"
+            others = "these aren't" if is_adjusted else "those of training weren't"
+            warnings.warn(
+                f"{self.source}: {which} adjusted for splits and dividends by 'adj_close', and {others}: in what "
+                "isn't, a split or dividend in the last 61 bars looks like a move of the price",
+                DataWarning,
+                stacklevel=4,
+            )
+
     def provenance(self) -> dict[str, Any]:
         """Return what config.toml says of the bars."""
         bars = self.bars
@@ -156,6 +194,8 @@ class BarSource:
             "bars_from": str(bars.time.min()),
             "bars_to": str(bars.time.max()),
             "n_gaps": len(bars.gaps),
+            "bar_seconds": float(bars.step / np.timedelta64(1, "s")),
+            "is_adjusted": bars.is_adjusted,
         }
 
     def _log(self) -> None:
@@ -257,6 +297,17 @@ class TableSource:
         order = _sorted_rows(time, symbol)
         return FeatureRows(X[order], own, time[order], symbol[order], 0)
 
+    def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
+        """Refuse times that are numbers where those of a run are dates, or the other way round."""
+        is_number = _is_number(str(found["rows_from"]))
+        time = self._times()
+        if is_number == (time.dtype.kind == "M"):
+            kinds = ("numbers", "dates") if is_number else ("dates", "numbers")
+            raise InvalidTypeError(
+                f"{self._where(self.config.time)} has times that are {kinds[1]}, and those of {run_id} are {kinds[0]}. "
+                "Pass times of the kind that the run was trained on."
+            )
+
     def provenance(self) -> dict[str, Any]:
         """Return what config.toml says of the table."""
         time = self._times()
@@ -337,6 +388,22 @@ class TableSource:
 
 def _shown(when: Any) -> str:
     return str(when.astype("datetime64[m]") if isinstance(when, np.datetime64) else when)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time in the largest unit of which it has one at least."""
+    for unit, length in (("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0)):
+        if seconds >= length:
+            return f"{seconds / length:.3g} {unit}s" if seconds != length else unit
+    return f"{seconds:.3g} seconds"
 
 
 def _is_numeric(kind: pa.DataType) -> bool:

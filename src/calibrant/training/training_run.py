@@ -267,7 +267,8 @@ def _run(config: TrainConfig, name: str, of: str, train: _Train, rows: Any, root
             for warning in metrics["warnings"]:
                 _LOG.warning("%s", warning)
             if outcome.overhead is not None:
-                _LOG.info("Calibration took %.2f %% of the model's training time", 100.0 * outcome.overhead)
+                above = "" if verdict["within_limit"] else f", above the limit of {100.0 * verdict['limit']:g} %"
+                _LOG.info("Calibration took %.2f %% of the model's training time%s", 100.0 * outcome.overhead, above)
         record["wall_s"] = round(time.perf_counter() - began, 3)
     return run_folder.load_run(Path(root) / record["run_id"])
 
