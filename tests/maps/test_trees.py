@@ -57,12 +57,14 @@ def test_all_ways_to_apply_trees_give_the_same_bits(seed: int) -> None:
     np.testing.assert_allclose(found, boosting.margins(np.ones(rows.n_rows, dtype=bool), 40), rtol=0.0, atol=1e-14)
 
 
-def test_arrays_are_made_once_and_go_with_their_trees() -> None:
+@pytest.mark.parametrize(("n_rows", "kept"), [(2, of_trees._NODES), (20_000, of_trees._TABLES)])
+def test_arrays_are_made_once_and_go_with_their_trees(n_rows: int, kept: Any) -> None:
     trees = grown(0)[3]
-    trees.apply(np.zeros((2, 4)))
-    known = of_trees._ARRAYS[trees]
-    trees.apply(np.zeros((2, 4)))
-    assert of_trees._ARRAYS[trees] is known
-    n_known = len(of_trees._ARRAYS)
+    trees.apply(np.zeros((n_rows, 4)))
+    known = kept[trees]
+    assert known is not None
+    trees.apply(np.zeros((n_rows, 4)))
+    assert kept[trees] is known
+    n_known = len(kept)
     del trees
-    assert len(of_trees._ARRAYS) == n_known - 1
+    assert len(kept) == n_known - 1

@@ -96,6 +96,11 @@ from calibrant.kernels.threshold_rounds import (
     search_some_cuts as search_some_cuts,
 )
 from calibrant.kernels.trades import share_capital as share_capital
-from calibrant.kernels.trees import TreeNodes as TreeNodes, sum_trees as sum_trees
+from calibrant.kernels.trees import (
+    BIT_OF_BEGINNING as BIT_OF_BEGINNING,
+    MOST_LEAVES as MOST_LEAVES,
+    TreeTables as TreeTables,
+    sum_trees as sum_trees,
+)
 from calibrant.kernels.uniformity import distances_of_sides as distances_of_sides
 from calibrant.kernels.venn_abers import added_levels as added_levels, sum_diagram as sum_diagram

@@ -1,4 +1,10 @@
-"""Sums of trees: each row walks from the root of every tree to a leaf."""
+"""Sums of trees: which leaf of each tree a row falls into, without a walk down it.
+
+A split takes the leaves of one of its sides from a row. So what a value of a column leaves of a tree is a set of
+leaves, which can be looked up, and the one leaf that is in the sets of all columns is the row's. A set of at most 64
+leaves is the bits of a word. Lucchese et al. (2015, *QuickScorer*, SIGIR) find the leaf by a set for each split that
+fails; here those of a column are joined before there is a row.
+"""
 
 from __future__ import annotations
 
@@ -11,84 +17,70 @@ from calibrant.kernels._jit import compiled
 from calibrant.numerics import FloatArray
 
 Int32Array = npt.NDArray[np.int32]
+#: Leaves of a tree at most.
+MOST_LEAVES = 64
+#: A word with one bit set, times this, begins with six bits that say which: those of a de Bruijn sequence.
+_SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
+#: For each beginning, the bit that is set.
+BIT_OF_BEGINNING = np.argsort((np.uint64(1) << np.arange(64, dtype=np.uint64)) * _SEQUENCE >> np.uint64(58))
+_BEGINNING = np.uint64(58)
+_ROWS = 512
 
 
-class TreeNodes(NamedTuple):
-    """The nodes of trees, tree by tree: `roots` and `outputs` have an entry for each tree, the others for each node.
+class TreeTables(NamedTuple):
+    """What is left of each tree by the codes of columns.
 
-    A leaf has the column -1, and its value in `threshold`. The right child of a node comes next after its left one. A
-    node with `first_word` from 0 on holds a set of codes, which are bits of `words`, 64 to a word.
+    The code of a number is how many edges of its column are below it, that of a level is the level; what is no level
+    has the code after theirs, and a missing value the last one of its column. `n_codes` says how many codes a column
+    has, and `first_edge` where its `edges` begin. `sets` holds a word for each code of each pair of a tree and a column
+    that it looks at: `place` says where those of a pair begin, `pair_column` which of `columns` it is of, `first_pair`
+    where the pairs of a tree begin. `leaves` has a row for each tree, its leaves in the order of `BIT_OF_BEGINNING`.
     """
 
     outputs: Int32Array
-    roots: Int32Array
-    column: Int32Array
-    threshold: FloatArray
-    left: Int32Array
-    missing_left: npt.NDArray[np.bool_]
-    first_word: Int32Array
-    words: npt.NDArray[np.uint64]
+    first_pair: Int32Array
+    pair_column: Int32Array
+    place: npt.NDArray[np.int64]
+    sets: npt.NDArray[np.uint64]
+    leaves: FloatArray
+    columns: Int32Array
+    by_level: npt.NDArray[np.bool_]
+    n_codes: Int32Array
+    first_edge: Int32Array
+    edges: FloatArray
 
 
 @compiled
-def _place_in_set(v: float, first: int) -> np.int64:
-    """Return which bit of all words says whether a code is in the set of a node; any bit for what is no code."""
-    code = np.int64(v) if (first >= 0) & (v == v) else np.int64(0)
-    return np.int64(max(first, 0) << 6) + code
-
-
-@compiled
-def _goes_left(v: float, limit: float, is_set: bool, in_set: bool, if_missing: bool) -> bool:
-    """Say whether a value goes left at a node: without a branch, which the processor would guess wrong."""
-    is_left = in_set if is_set else v <= limit
-    return is_left if v == v else if_missing
-
-
-@compiled
-def sum_trees(values: FloatArray, nodes: TreeNodes, out: FloatArray) -> None:
-    """Add the leaf of each tree that each row of `values` falls into to its output.
-
-    The rows of a block walk down a tree side by side, a step of each at a time, so that the processor needn't end one
-    row's step to begin the next one's. Rows that have reached a leaf leave the list. All begin at the root, whose
-    figures are read once.
-    """
-    outputs, roots, column, threshold, left, missing_left, first_word, words = nodes
-    n, block = values.shape[0], 256
-    walking, at = np.empty(block, np.int32), np.empty(block, np.int32)
-    for start in range(0, n, block):
-        size = min(block, n - start)
-        for t in range(roots.size):
-            root, k, n_left = roots[t], outputs[t], 0
-            c = column[root]
-            if c < 0:
-                at[:size] = root
-            else:
-                limit, first, if_missing, child = threshold[root], first_word[root], missing_left[root], left[root]
+def sum_trees(values: FloatArray, tables: TreeTables, out: FloatArray) -> None:
+    """Add the leaf of each tree that each row of `values` falls into to its output."""
+    outputs, first_pair, pair_column, place, sets, leaves, columns, by_level, n_codes, first_edge, edges = tables
+    codes = np.empty((columns.size, _ROWS), np.uint16)
+    left = np.empty(_ROWS, np.uint64)
+    for start in range(0, values.shape[0], _ROWS):
+        size = min(_ROWS, values.shape[0] - start)
+        for a in range(columns.size):
+            c, missing, first, n_edges = columns[a], np.uint16(n_codes[a] - 1), first_edge[a], n_codes[a] - 2
+            if by_level[a]:
                 for i in range(size):
                     v = values[start + i, c]
-                    in_set = False
-                    if words.size > 0:
-                        place = _place_in_set(v, first)
-                        in_set = (words[place >> 6] >> np.uint64(place & 63)) & np.uint64(1) != 0
-                    node = child + (1 - np.int32(_goes_left(v, limit, first >= 0, in_set, if_missing)))
-                    at[i] = node
-                    walking[n_left] = i
-                    n_left += column[node] >= 0
-            while n_left > 0:
-                n_inner = 0
-                for j in range(n_left):
-                    i = walking[j]
-                    node = at[i]
-                    v, first = values[start + i, column[node]], first_word[node]
-                    in_set = False
-                    if words.size > 0:
-                        place = _place_in_set(v, first)
-                        in_set = (words[place >> 6] >> np.uint64(place & 63)) & np.uint64(1) != 0
-                    is_left = _goes_left(v, threshold[node], first >= 0, in_set, missing_left[node])
-                    node = left[node] + (1 - np.int32(is_left))
-                    at[i] = node
-                    walking[n_inner] = i
-                    n_inner += column[node] >= 0
-                n_left = n_inner
+                    code = np.uint16(v) if (v >= 0.0) & (v < n_edges) else np.uint16(n_edges)
+                    codes[a, i] = code if v == v else missing
+            else:
+                for i in range(size):
+                    v, at, length = values[start + i, c], first, n_edges
+                    while length > 1:
+                        half = length >> 1
+                        at += half if edges[at + half - 1] < v else 0
+                        length -= half
+                    at += 1 if edges[at] < v else 0
+                    codes[a, i] = np.uint16(at - first) if v == v else missing
+        for t in range(outputs.size):
+            first, last, k = first_pair[t], first_pair[t + 1], outputs[t]
+            left[:size] = np.uint64(1) if first == last else ~np.uint64(0)
+            for pair in range(first, last):
+                own, at_code = codes[pair_column[pair]], sets[place[pair] :]
+                for i in range(size):
+                    left[i] &= at_code[own[i]]
+            leaf = leaves[t]
             for i in range(size):
-                out[start + i, k] += threshold[at[i]]
+                out[start + i, k] += leaf[(left[i] * _SEQUENCE) >> _BEGINNING]

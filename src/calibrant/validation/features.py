@@ -182,7 +182,7 @@ def _of_arrow(column: Any, name: str) -> Feature:
     kind = column.type
     if pa.types.is_dictionary(kind):
         levels = column.dictionary.to_pylist()
-        used = np.unique(column.indices.drop_null().to_numpy())
+        used = np.flatnonzero(np.bincount(column.indices.drop_null().to_numpy(), minlength=len(levels)))
         order = sorted(used.tolist(), key=lambda i: levels[i])
         place = np.full(max(len(levels), 1), np.nan)
         place[order] = np.arange(len(order))
