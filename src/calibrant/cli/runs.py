@@ -152,11 +152,7 @@ def export_command(run: str, root: str, tracking_uri: str | None, experiment: st
             raise InvalidInputError("--experiment says nothing for --onnx. Leave it out.")
         if found.path.resolve() in Path(onnx).resolve().parents:
             raise InvalidInputError(f"--onnx {onnx} is inside of {found.run_id}, which stays as it is.")
-        from calibrant.training.bundle_onnx import check_model_name
-
-        for name in found.model_folders():
-            check_model_name(name)
-        found.bundle.to_onnx(onnx)
+        found.to_onnx(onnx)
         echo(f"Wrote {onnx}: {found.run_id}, {count(len(found.bundle.features), 'feature')} to probabilities")
         return
     experiment = experiment or "calibrant"

@@ -138,6 +138,14 @@ class Run:
         """Return the probabilities of bars or rows of a table, with times and symbols, as `Bundle.predict` does."""
         return self.bundle.predict(data, raw=raw, last=last)
 
+    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Return the bundle as one ONNX model, as `Bundle.to_onnx`; a model without such a form is not read."""
+        from calibrant.training.bundle_onnx import check_model_name
+
+        for name in self.model_folders():
+            check_model_name(name)
+        return self.bundle.to_onnx(path)
+
     def check(self, prefix: str = "") -> None:
         """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
         files = self.record.get("files")
