@@ -55,7 +55,7 @@ def check_plain(document: object) -> None:
         n_containers += 1
         n_values += len(elements)
         check_size(n_values, n_containers, depth)
-        if set(map(type, elements)) == {float} and all(map(math.isfinite, elements)):
+        if _are_numbers(elements):
             continue
         keys = container if isinstance(container, dict) else range(len(elements))
         for key, value in zip(keys, elements, strict=True):
@@ -63,6 +63,14 @@ def check_plain(document: object) -> None:
                 pending.append((value, join(path, key) if depth else "", depth + 1))
             elif fault := _fault(value):
                 raise DocumentError(f"{join(path, key) if depth else 'the document'}: {fault}")
+
+
+def _are_numbers(elements: Sequence[Any]) -> bool:
+    """Say whether all are of one kind of number and none has a fault, faster than one by one."""
+    kinds = set(map(type, elements))
+    if kinds == {float}:
+        return all(map(math.isfinite, elements))
+    return kinds == {int} and min(elements) >= -LARGEST_INTEGER - 1 and max(elements) <= LARGEST_UNSIGNED
 
 
 def _elements(container: object, path: str) -> Sequence[Any]:

@@ -231,9 +231,7 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         if odd.any():
             problem = f"{values[odd.argmax()].item()!r} is not a class label"
             order = "labels first, scores second" if name == "y_true" else "scores first, labels second"
-            of_columns = "Name the column of the labels, or cut a number into ranges first."
-            of_arguments = f"Labels can't be continuous. Are labels and scores swapped? Pass {order}."
-            fix = of_columns if name.startswith("column ") else of_arguments
+            fix = f"Labels can't be continuous. Are labels and scores swapped? Pass {order}."
             raise InvalidLabelError(at_first(odd, name, problem, fix))
         return values.astype(np.int64)
     if kind in "UT":
