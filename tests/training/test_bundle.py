@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -228,6 +229,10 @@ def test_bars_of_another_length_than_those_of_the_training_are_refused(run: Run,
             run.predict(every(table, hours))
         with pytest.raises(InvalidInputError, match=refused):
             refresh_run(run, every(table, hours))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(CalibrantError, match=r"Pass|Wait"):  # one bar has no length, and is too little all the same
+            refresh_run(run, table.slice(0, 1))
     assert run.predict(every(table, 23)).n_rows == run.predict(table.slice(0, 700)).n_rows
 
 

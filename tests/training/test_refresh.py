@@ -23,6 +23,7 @@ from calibrant.training import TrainConfig, as_bars, load_run, refresh_run, run_
 from calibrant.training.bars import Bars
 from calibrant.training.refresh_gate import RefreshGate, newest_rows
 from calibrant.training.run_folder import Run
+from calibrant.training.sources import TableSource, open_source
 from calibrant.training.training_run import run_dataset, run_predictions
 
 CONFIG = TrainConfig(model="logistic", horizon=1, label="binary")
@@ -339,6 +340,10 @@ def test_rows_of_a_table_without_a_label_yet_are_left_out(tmp_path: Path) -> Non
     result, without = refresh_run(run, newest), refresh_run(run, frame[: n - 7])
     assert (result.status, result.n_left_out, without.n_left_out) == ("refreshed", 7, 0)
     assert result.differences == without.differences
+    opened = open_source(run.config, newest)
+    assert refresh_run(run, opened, dry_run=True).n_left_out == 7
+    assert isinstance(opened, TableSource)
+    assert opened.config is run.config, "what was given stays as it is"
     assert "(7 rows without a label left out)" in closing_text(result)
     with pytest.raises(CalibrantError, match="y"):
         run_training(run.config, table=newest.assign(gain=0.0), root=tmp_path)

@@ -24,6 +24,7 @@ _SEQUENCE = np.uint64(0x03F79D71B4CB0A89)
 #: For each beginning, the bit that is set.
 BIT_OF_BEGINNING = np.argsort((np.uint64(1) << np.arange(64, dtype=np.uint64)) * _SEQUENCE >> np.uint64(58))
 _BEGINNING = np.uint64(58)
+#: Rows whose codes are held at a time: those of a few columns stay in the fastest memory.
 _ROWS = 512
 
 

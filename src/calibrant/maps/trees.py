@@ -277,12 +277,13 @@ def _joined(trees: TreesMap, columns: list[_ColumnSets], leaves: FloatArray) -> 
 
 
 _Made = TypeVar("_Made")
-#: What trees are applied by: it takes longer to make than a few rows take.
+#: What trees that have been applied are applied by: it takes longer to make than a few rows take.
 _NODES: WeakKeyDictionary[TreesMap, _Nodes] = WeakKeyDictionary()
 _TABLES: WeakKeyDictionary[TreesMap, kernels.TreeTables | None] = WeakKeyDictionary()
 
 
 def _kept(trees: TreesMap, made: WeakKeyDictionary[TreesMap, _Made], make: Callable[[TreesMap], _Made]) -> _Made:
+    """Return what was made of these trees before, or make it."""
     if trees not in made:
         made[trees] = make(trees)
     return made[trees]
@@ -296,6 +297,7 @@ def _walk(values: FloatArray, nodes: _Nodes, out: FloatArray) -> None:
 
 
 def _walk_block(values: FloatArray, nodes: _Nodes, out: FloatArray) -> None:
+    """Walk all of these rows down all trees, and add up the leaves."""
     rows = np.arange(values.shape[0])[:, None]
     at = np.repeat(nodes.roots[None, :], values.shape[0], axis=0)
     has_sets = nodes.words.size > 0

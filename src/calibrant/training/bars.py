@@ -101,6 +101,11 @@ class Bars:
         steps = [np.diff(self.time[rows]) for _, rows in self.parts()]
         return np.timedelta64(np.median(np.concatenate(steps).astype(np.int64)).astype(np.int64), "us")
 
+    @property
+    def seconds(self) -> float:
+        """The usual time from a bar to the next, in seconds."""
+        return float(self.step / np.timedelta64(1, "s"))
+
     def parts(self) -> Iterator[tuple[str, slice]]:
         """Return an iterator over the symbols and their rows."""
         for s, symbol in enumerate(self.symbols):

@@ -173,9 +173,8 @@ def refresh_run(
     config = run.config
     if config.table and not config.score:  # so that other columns of the newest table are no features
         config = replace(config, features=tuple(run.found["features"]))
-    source = open_source(config, data, finished=True)
-    if isinstance(source, TableSource) and config.price_return not in source.rows.names:
-        source.config = replace(config, price_return="")
+    source = open_source(config, data)
+    source = source.labelled() if isinstance(source, TableSource) else source
     source.check_like(run.found, run.run_id)
     newest = newest_rows(run, source.dataset(config), source.source)
     newest = newest if rows is None else newest.take(np.arange(newest.n_rows)[-rows:])

@@ -12,7 +12,7 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -101,7 +101,7 @@ class Source(Protocol):
         ...
 
 
-def open_source(config: TrainConfig, data: Any = None, *, finished: bool = False) -> Source:
+def open_source(config: TrainConfig, data: Any = None) -> Source:
     """Return the source that the settings name, or `data` read as they say.
 
     Parameters
@@ -110,17 +110,13 @@ def open_source(config: TrainConfig, data: Any = None, *, finished: bool = False
         Of a table, the names of its columns.
     data : path-like, frame, Bars or source, optional
         Instead of what ``config.table`` or ``config.data`` names: bars, or a table with the same columns.
-    finished : bool
-        Whether to leave out the rows of a table that have no label yet, or no end of it; their `rows` count them.
     """
     if isinstance(data, Bars):
         return BarSource(data)
     if isinstance(data, (BarSource, TableSource)):
         return data
     if config.table:
-        rows = open_rows(config.table if data is None else data)
-        known = [name for name in (config.label, config.label_end) if name]
-        return TableSource(complete_rows(rows, known) if finished else rows, config)
+        return TableSource(open_rows(config.table if data is None else data), config)
     if data is None:
         return BarSource(read_bars(config.data) if config.data else default_bars())
     return BarSource(read_bars(data) if isinstance(data, str) or hasattr(data, "__fspath__") else as_bars(data))
@@ -165,11 +161,10 @@ class BarSource:
     def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
         """Refuse bars of another length than those of a run, and warn where only one of both adjusts its prices."""
         usual, is_adjusted = found.get("bar_seconds"), found.get("is_adjusted")  # not in runs of before
-        step = self.bars.step
-        own = step / np.timedelta64(1, "s")
-        if usual is not None and not 1.0 / _OTHER_STEP < own / usual < _OTHER_STEP:
+        has_steps = self.bars.n_rows > len(self.bars.symbols)
+        if usual is not None and has_steps and not 1.0 / _OTHER_STEP < self.bars.seconds / usual < _OTHER_STEP:
             raise InvalidInputError(
-                f"{self.source} has a bar every {_duration(own)}, and {run_id} was trained on one every "
+                f"{self.source} has a bar every {_duration(self.bars.seconds)}, and {run_id} was trained on one every "
                 f"{_duration(usual)}: its features look back over bars, and would mean something else. Pass bars of "
                 "the length that the run was trained on."
             )
@@ -194,7 +189,7 @@ class BarSource:
             "bars_from": str(bars.time.min()),
             "bars_to": str(bars.time.max()),
             "n_gaps": len(bars.gaps),
-            "bar_seconds": float(bars.step / np.timedelta64(1, "s")),
+            "bar_seconds": bars.seconds,
             "is_adjusted": bars.is_adjusted,
         }
 
@@ -253,6 +248,16 @@ class TableSource:
             raise InvalidInputError(f"{self.source} has no column beside {quoted(sorted(known - {''}))}. Add features.")
         return tuple(found)
 
+    def labelled(self) -> TableSource:
+        """Return the rows that have a label, and the end of it, already; its `rows` count the others.
+
+        They need no returns, where the table has no column of these.
+        """
+        of = self.config
+        known = [name for name in (of.label, of.label_end) if name]
+        gained = of.price_return if of.price_return in self.rows.names else ""
+        return TableSource(complete_rows(self.rows, known), replace(of, price_return=gained))
+
     def dataset(self, config: TrainConfig) -> Dataset:  # noqa: ARG002 - the labels are there
         """Return all rows; each has a label."""
         of = self.config
@@ -299,13 +304,12 @@ class TableSource:
 
     def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
         """Refuse times that are numbers where those of a run are dates, or the other way round."""
-        is_number = _is_number(str(found["rows_from"]))
-        time = self._times()
-        if is_number == (time.dtype.kind == "M"):
-            kinds = ("numbers", "dates") if is_number else ("dates", "numbers")
+        were_dates, are_dates = "T" in str(found["rows_from"]), self._times().dtype.kind == "M"  # as NumPy writes them
+        if were_dates != are_dates:
+            one, other = ("dates", "numbers") if are_dates else ("numbers", "dates")
             raise InvalidTypeError(
-                f"{self._where(self.config.time)} has times that are {kinds[1]}, and those of {run_id} are {kinds[0]}. "
-                "Pass times of the kind that the run was trained on."
+                f"{self._where(self.config.time)} has times that are {one}, and those of {run_id} are {other}. Pass "
+                "times of the kind that the run was trained on."
             )
 
     def provenance(self) -> dict[str, Any]:
@@ -388,14 +392,6 @@ class TableSource:
 
 def _shown(when: Any) -> str:
     return str(when.astype("datetime64[m]") if isinstance(when, np.datetime64) else when)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _duration(seconds: float) -> str:
