@@ -61,7 +61,7 @@ test-oldest: $(VENV)/.made-in ## Run the tests on the oldest allowed dependencie
 	@$(BIN)/python scripts/test_oldest.py $(ARGS)
 
 clean: ## Remove .venv, caches and what the demo wrote
-	rm -rf $(VENV) .venv-oldest demo-output docs/_build docs/auto_gallery docs/api/generated docs/commands/*.rst fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-mlflow demo-output docs/_build docs/auto_gallery docs/api/generated docs/commands/*.rst fuzz-found build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment knows its folder by its absolute path. One that was made half, or elsewhere, or that lost its
