@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks._harness import Results, Rounds
-from calibrant.errors import ConvergenceWarning
-from calibrant.rank_preserving import RankPreservingResult, solve
+from calibrant.errors import ConvergenceWarning, InvalidInputError
+from calibrant.rank_preserving import RankPreservingResult, rake, solve
 
 Array = npt.NDArray[np.float64]
 GAP, FEASIBLE = 1e-3, 1e-8
@@ -34,7 +34,8 @@ SIZES = (
     (10_000, 10, 5_000),
     (10_000, 100, 5_000),
 )
-LARGE = ((100_000, 3, 2_000), (100_000, 10, 2_000), (100_000, 100, 100))
+LARGE = ((100_000, 3, 2_000), (100_000, 10, 2_000), (100_000, 100, 3_000))
+LARGEST = (1_000_000, 10)
 PEER_SIZES = ((100, 3), (100, 10), (1_000, 3), (1_000, 10), (1_000, 100), (10_000, 3), (10_000, 10))
 
 
@@ -45,12 +46,13 @@ def run() -> Results:
         warnings.simplefilter("ignore", ConvergenceWarning)
         solve(*draw(300, 3), gap_tol=0.1)
         solve(*draw(20_000, 10), gap_tol=GAP, max_iter=150)  # loads the code for two threads, so that memory is rows
-        _largest(results)
+        largest = _largest(results)
         _real_outputs(results)
+        _raked_in_order(results)
         _several_sets(results)
         _worst_of_draws(results)
         runs = {(n, k): _solve(results, n, k, passes) for n, k, passes in (*SIZES, *LARGE)}
-        _growth(results, runs)
+        _growth(results, {**runs, LARGEST: largest})
         _other_margins(results)
         for n, k in PEER_SIZES:
             _against_peer(results, n, k)
@@ -135,6 +137,24 @@ def _real_outputs(results: Results) -> None:
             results.note(case, {f"ours, the slowest; {passes:,} passes at most": slowest})
 
 
+def _raked_in_order(results: Results) -> None:
+    """Rake the same sets with the order kept, to the counts of labels: the gap of what is proven."""
+    folder = os.environ.get("CALIBRANT_DATA")
+    for name, model, sizes in REAL if folder is not None else ():
+        P, y = _scores(Path(folder) / "scores" / f"{name}.parquet", model)
+        for size in sizes:
+            rows = np.random.default_rng(0).permutation(len(P))[:size]
+            counts = np.bincount(y[rows], minlength=P.shape[1]).astype(float)
+            case = " ".join([name, *filter(None, [model]), f"n = {len(rows):,}, raked in order"])
+            try:
+                result, times = _timed(partial(rake, P[rows], counts, keep_order=True))
+            except InvalidInputError:
+                results.note(case, {"proven: with the zeros of P there is no answer": Rounds([0.0], [0.0])})
+                continue
+            results.difference(case, "cases that did not converge", float(not result.converged), at_most=0.0)
+            results.note(case, {f"ours, {result.n_iter:,} iterations": times})
+
+
 def _several_sets(results: Results) -> None:
     """Solve for the counts of labels in four regions and, of the same rows, in three ages, both drawn at random."""
     folder = os.environ.get("CALIBRANT_DATA")
@@ -202,7 +222,7 @@ def _drawn(kind: str, n: int, k: int, seed: int) -> tuple[Array, Array]:
 
 
 def _growth(results: Results, runs: dict[tuple[int, int], Run]) -> None:
-    for k, small, large in ((3, 1_000, 100_000), (10, 1_000, 100_000)):
+    for k, small, large in ((3, 1_000, 100_000), (10, 1_000, 1_000_000)):
         rise = runs[large, k].cpu_s / runs[small, k].cpu_s
         exponent = math.log(rise) / math.log(large / small)
         limit = 1.0 + math.log(math.log(large) / math.log(small)) / math.log(large / small)
@@ -254,9 +274,9 @@ def _against_peer(results: Results, n: int, k: int) -> None:
     results.ratio(case, "objective of the peer less our bound, share", Rounds([excess], [excess]), Rounds([1.0], [1.0]))
 
 
-def _largest(results: Results) -> None:
+def _largest(results: Results) -> Run:
     """One million rows of ten columns in 300 passes, and the memory that takes."""
-    n, k = 1_000_000, 10
+    n, k = LARGEST
     P, margins = draw(n, k)
     before = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
     result, times = _timed(lambda: solve(P, margins, gap_tol=GAP, max_iter=300))
@@ -269,6 +289,7 @@ def _largest(results: Results) -> None:
     )
     arrays = (after * 1024 - before) / (8.0 * n * k)
     results.difference(case, "memory beyond what was in use before, in arrays of n x J", arrays, at_most=6.0)
+    return Run(result, times)
 
 
 def _softmax(z: Array) -> Array:

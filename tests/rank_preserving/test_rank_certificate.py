@@ -70,8 +70,7 @@ def test_projections_that_fail_are_tried_less_and_less_often(monkeypatch: pytest
     made = make(P, margins, None)
     tried: list[int] = []
     monkeypatch.setattr(certificate, "project_either", lambda *_, **__: tried.append(check) or False)
-    for check in range(40):  # P itself, with a distance and a bound of 0, is near enough to be projected
+    for check in range(1, 200):  # P itself, with a distance and a bound of 0, is near enough to be projected
         made.check(check, made.columns.p.copy(), made.columns, (np.zeros(7), np.zeros(3)))
-    gaps = np.diff(tried)
-    assert gaps.size >= 3
-    assert (np.diff(gaps) > 0).all()
+    assert len(tried) >= 8
+    np.testing.assert_array_equal(tried[1:], np.ceil(1.5 * np.array(tried[:-1])))

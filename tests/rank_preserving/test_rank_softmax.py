@@ -11,9 +11,10 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import kernels
-from calibrant.rank_preserving import RankPreservingResult, solve
+from calibrant.rank_preserving import RankPreservingResult, projection, solve
 from calibrant.rank_preserving.certificate import Certificate
-from calibrant.rank_preserving.problem import check_problem, check_rows
+from calibrant.rank_preserving.problem import affine_feasible_point, check_problem, check_rows, unsorted
+from calibrant.rank_preserving.projection import approach, mix_in
 from calibrant.rank_preserving.result import StoppingCriteria
 from calibrant.rank_preserving.splitting import split
 
@@ -141,16 +142,28 @@ def test_real_outputs_converge(name: str, n: int, target: str) -> None:
     assert_feasible(result, P, margins)
 
 
-def test_projection_by_steps_is_the_nearest_feasible_matrix() -> None:
-    """On rows with little room, where Newton steps give up, beside the splitting's own answer for the same target."""
-    from calibrant.rank_preserving.projection import project_by_steps
-
+def test_steps_find_a_feasible_matrix_near_an_iterate() -> None:
+    """On rows with little room, at an iterate that is a little off and has some of the affine point mixed in."""
     P, counts = confident(200)
     columns = check_problem(check_rows(P, None), counts).columns()
     work = kernels.Workspace.of(columns)
-    target = columns.p.copy()
-    mixed = columns.replace(p=target)
-    assert project_by_steps(mixed, work, tol=5e-10, max_steps=20_000)
-    best = solve(P, counts, gap_tol=1e-8, max_iter=50_000)
-    assert float(((mixed.p - columns.p) ** 2).sum()) == pytest.approx(best.objective, rel=1e-4)
-    assert not project_by_steps(columns.replace(p=columns.p.copy()), work, tol=1e-15, max_steps=100)
+    best = solve(P, counts)
+    mixed = np.sort(0.999 * best.Q + 0.001 * P, axis=0).T.copy()
+    mix_in(mixed, columns, affine_feasible_point(columns), 0.01)
+    near = columns.replace(p=mixed.copy())
+    assert approach(near, work, tol=5e-10)
+    Q = unsorted(near.p, columns.order)
+    np.testing.assert_allclose(Q.sum(axis=1), 1.0, rtol=0, atol=5e-10)
+    np.testing.assert_allclose(Q.sum(axis=0), counts, rtol=0, atol=5e-10 * 200)
+    assert near.p.min() >= 0.0
+    assert (np.diff(near.p, axis=1) >= 0.0).all()
+    assert best.bound <= float(((near.p - columns.p) ** 2).sum()) < 1.1 * best.objective
+    assert not approach(columns.replace(p=mixed), work, tol=1e-18)
+
+
+def test_it_converges_where_newton_steps_always_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    P, counts = confident(600)
+    monkeypatch.setattr(projection, "project", lambda *_, **__: False)
+    result = solve(P, counts)
+    assert result.converged, result.stuck
+    assert_feasible(result, P, counts)

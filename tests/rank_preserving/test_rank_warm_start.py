@@ -64,7 +64,7 @@ def test_multipliers_prove_most_of_the_affine_point_before_any_iteration(weighte
 
 @pytest.mark.slow
 def test_search_from_the_affine_point_saves_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
-    P, margins = draw(0, 20_000, 3)
+    P, margins = draw(0, 20_000, 6)
     from_there = solve(P, margins, gap_tol=1e-3)
     monkeypatch.setattr(splitting, "_LEAST_ROWS", 10**9)
     from_afar = solve(P, margins, gap_tol=1e-3)

@@ -4,11 +4,10 @@ Every check measures the iterate, turns its multipliers into a lower bound of th
 Lagrangian), and searches for a feasible matrix near it. The gap between the two is what stops the solver.
 
 Of a strict order the feasible matrix comes in two steps: some of the affine feasible point is mixed in, which lies
-strictly inside the order, and the mixture is projected, by Newton steps or, where these fail, by steps of the
-splitting. The more is mixed in, the easier the projection and the larger the gap, so the share is the largest that the
-gap which is asked for allows. Where the order may be broken there
-is room around every iterate: its sums are corrected in closed form, and as much of an affine point is mixed in as the
-signs and the slack ask for.
+strictly inside the order, and the mixture is projected by Newton steps or, where these fail, brought to a feasible
+matrix nearby by steps of the splitting. The more is mixed in, the easier this is and the larger the gap, so the share
+is the largest that the gap which is asked for allows. Where the order may be broken there is room around every iterate:
+its sums are corrected in closed form, and as much of an affine point is mixed in as the signs and the slack ask for.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from calibrant.rank_preserving.projection import (
     dual_value,
     mix_in,
     multiplier_terms,
+    next_projection,
     project_either,
 )
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
@@ -35,8 +35,6 @@ from calibrant.rank_preserving.result import Progress, StoppingCriteria
 #: Passes of a projection by Newton steps, which cost a fifth of an iteration each: at least, per iteration so far, and
 #: at most.
 _LEAST_PASSES, _PASSES_PER_ITERATION, _MOST_PASSES = 500, 1.5, 1_000
-#: Checks without a projection after one that failed, at first; after each further failure as many more.
-_PAUSE_AFTER_FAILURE = 3
 #: Iterations after which what is good enough is not taken on to the smaller gap.
 _MOST_FOR_TARGET = 5_000
 #: Distance per entry below which gaps are shares of this one, as rounding would decide.
@@ -65,7 +63,7 @@ class Certificate:
         self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
         self.prices = np.zeros(len(columns.p))
         self.dual_residual = 0.0  # of the next check, from who has the multipliers of the order
-        self._pause = self._n_failures = 0
+        self._next_try, self._n_failures = 0.0, 0
 
     def stuck(self, method: str) -> str:
         """Say what keeps the gap above what is allowed, and what helps; nothing where it is not."""
@@ -181,14 +179,14 @@ class Certificate:
         return min(SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
-        """Project where the iterate is near enough, and projections have not failed lately."""
-        share = self._share()
+        """Project where the iterate is near enough, and the last projection is long enough ago."""
+        share, n_iter = self._share(), self.history[-1].n_iter
         is_near = (1.0 - share) * abs(objective - self.bound) <= self.goal * max(objective, self.floor)
-        if is_near and not self.is_done():
-            self._pause -= 1
-            if self._pause < 0 and not self._try_projection(q, columns, share):
-                self._n_failures += 1
-                self._pause = _PAUSE_AFTER_FAILURE * self._n_failures
+        if not is_near or n_iter < self._next_try or self.is_done():
+            return
+        is_found = self._try_projection(q, columns, share)
+        self._n_failures += not is_found
+        self._next_try = next_projection(n_iter, is_found=is_found, gap=self.gap, goal=self.goal)
 
     def _try_projection(self, q: FloatArray, columns: SortedColumns, share: float) -> bool:
         """Project a mixture of an iterate and the affine point, in place, and keep the result where it is better."""
@@ -200,7 +198,7 @@ class Certificate:
         tol, n_iter = self.criteria.tol, self.history[-1].n_iter
         max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
         may_step = self._n_failures > 0  # steps cost more: not before Newton's have failed once before
-        if not project_either(mixed, self.work, tol=tol, max_passes=max_passes, n_iter=n_iter, may_step=may_step):
+        if not project_either(mixed, self.work, tol=tol, max_passes=max_passes, may_step=may_step):
             return False
         objective = self.measure(q, self.columns.in_order(mixed.order))[0]
         if objective < self.objective:

@@ -36,10 +36,12 @@ class ColumnWorkers:
         self, state: FloatArray, move: FloatArray, penalty: FloatArray, rule: Rule | None, n_steps: int
     ) -> FloatArray:
         """Take steps; return the multipliers of the row sums after the last; those of the margins are kept."""
-        weight, row = self.columns.weight, self.work.row
-        rows = np.empty((self.n_workers, weight.size, 4))
-        rows[:, :, WEIGHT] = weight
-        rows[:, :, SHARE] = 1.0 / (1.0 + penalty)
+        row = self.work.row
+        rows = np.empty((self.n_workers, row.size, 4))
+        rows[:, :, WEIGHT] = self.columns.weight
+        share = np.add(penalty, 1.0, out=rows[0, :, SHARE])
+        del penalty  # memory for the steps, where the caller has kept none
+        rows[1:, :, SHARE] = np.divide(1.0, share, out=share)
         self._run(SplittingArrays(state, move, rows, self.column, self.mean), rule, n_steps)
         np.divide(rows[0, :, ROW], rows[0, :, SHARE], out=row)
         row -= self.mean[0]

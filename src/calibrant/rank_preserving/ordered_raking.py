@@ -29,6 +29,7 @@ from calibrant.rank_preserving.projection import (
     SHARES_AT_THE_END,
     WEIGHT_OF_OBJECTIVE,
     mix_in,
+    next_projection,
     project_either,
 )
 
@@ -42,10 +43,9 @@ _RELAXATION, _FIRST_PENALTY, _RANK_TOLERANCE = 1.8, 1_000.0, 1e-10
 _FIRST_CHECK, _GROWTH, _LONGEST_INTERVAL = 30, 1.1, 100
 #: The largest change of the penalty's logarithm at a check, divided by one plus half the number of turns, and the
 #: checks after which changes fade.
-_LARGEST_CHANGE, _FADING_AFTER = 0.5, 40.0
-#: Iterations before a projection is tried again after one that failed, as a multiple of those so far; passes of Newton
-#: steps at most.
-_PAUSE, _MOST_PASSES = 1.2, 500
+_LARGEST_CHANGE, _FADING_AFTER = 0.5, 100.0
+#: Passes of Newton steps at most.
+_MOST_PASSES = 500
 
 
 def row_divergence(q: FloatArray, p: FloatArray) -> FloatArray:
@@ -72,7 +72,7 @@ def rake_in_order(problem: Problem, tol: float, max_iter: int) -> tuple[FloatArr
             break
         splitting.change_penalty()
         interval = min(interval * _GROWTH, _LONGEST_INTERVAL)
-    search.finish(splitting.q, splitting.bound, n_iter)
+    search.finish(splitting.q, splitting.bound)
     return splitting.q if search.q is None else search.q, n_iter, max(splitting.bound, 0.0)
 
 
@@ -242,24 +242,24 @@ class _Search:
         if self.columns is None or n_iter < self.next_try or abs(divergence - bound) > goal:
             return
         share = SHARE_OF_GAP * goal / max(self.affine_divergence - bound, goal)
-        if not self._try_mixture(self.columns, q, share, n_iter):
-            self.next_try = n_iter * _PAUSE
+        is_found = self._try_mixture(self.columns, q, share)
+        self.next_try = next_projection(n_iter, is_found=is_found, gap=self.divergence - bound, goal=goal)
 
-    def finish(self, q: FloatArray, bound: float, n_iter: int) -> None:
+    def finish(self, q: FloatArray, bound: float) -> None:
         """Search near the last iterate, with more and more of the affine point."""
         for share in SHARES_AT_THE_END:
             excess = self.divergence - bound
             if self.columns is None or excess <= allowed_gap(self.problem, bound, self.tol):
                 return
-            if self._try_mixture(self.columns, q, share, n_iter):
+            if self._try_mixture(self.columns, q, share):
                 return
 
-    def _try_mixture(self, columns: SortedColumns, q: FloatArray, share: float, n_iter: int) -> bool:
+    def _try_mixture(self, columns: SortedColumns, q: FloatArray, share: float) -> bool:
         """Project a mixture of an iterate and the affine point; return whether that succeeded."""
         mixture = np.stack([q[order, j] for j, order in enumerate(columns.order)])
         mix_in(mixture, columns, self.affine, share)
         mixed, work = columns.replace(p=mixture), Workspace.of(columns)
-        if not project_either(mixed, work, tol=self.tol, max_passes=_MOST_PASSES, n_iter=n_iter):
+        if not project_either(mixed, work, tol=self.tol, max_passes=_MOST_PASSES):
             return False
         self.take(unsorted(mixture, columns.order))
         return True

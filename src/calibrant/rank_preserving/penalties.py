@@ -41,7 +41,7 @@ class Penalties:
         self.is_fixed, self.by_row = fixed is not None, by_row
         self.growth, self.fading_after = certificate.growth, certificate.fading_after
         self.common, self.ratio = certificate.first_penalty if fixed is None else fixed, np.ones(n)
-        self.scale = np.concatenate([row_scale(each.columns) for each in certificates]) if by_row else np.ones(n)
+        self.scale = np.concatenate([row_scale(each.columns) for each in certificates]) if by_row else np.ones(1)
         self.lowest = _LOWEST_PENALTY * max(n / _LOWEST_PENALTY_ROWS, 1.0) ** 0.25
         self.descent: list[float] = []  # penalties to come
         self.is_descending = self.is_started = False
@@ -55,7 +55,7 @@ class Penalties:
         shares = [min(check / max(n_checks - 1, 1), 1.0) for check in range(1, n_checks + 1)]
         self.descent = [_HIGHEST_PENALTY * (self.lowest / _HIGHEST_PENALTY) ** share for share in shares]
         self.common, self.ratio = _HIGHEST_PENALTY, _row_ratio(row_multipliers)
-        self.scale, self.is_started = np.ones_like(self.ratio), True
+        self.scale, self.is_started = np.ones(1), True
 
     def next_interval(self) -> int:
         """Return the steps up to the next check."""

@@ -5,8 +5,8 @@ maximises the dual of the least distance over one multiplier for each row and ea
 nearest rising columns come from pooling (`dual_value`, a lower bound of the least half squared distance), and the
 slope of the dual is what the sums are off. Newton steps solve the Hessian, which averages over the pooled blocks, by
 conjugate gradients with a diagonal preconditioner, and are halved until the dual rises. It stops where all sums are
-off by at most `aim`, or gives up after `max_passes` passes over the matrix. `project_by_steps` does the same by steps
-of the splitting, which get there where the blocks are too few for a quadratic model.
+off by at most `aim`, or gives up after `max_passes` passes over the matrix. `approach` finds a feasible matrix nearby,
+not the nearest, by steps of the splitting, which get there where the blocks are too few for a quadratic model.
 
 `project_exactly` does the same for small matrices by an active set on dense systems, to the last digits.
 
@@ -16,7 +16,6 @@ a projection; Lawson and Hanson (1974), *Solving Least Squares Problems*, chapte
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -39,13 +38,14 @@ WEIGHT_OF_OBJECTIVE = 3.0
 #: Share of the gap that is allowed which mixing may use up, and shares of the affine point that are mixed in, the least
 #: first, where an iteration ends before it has converged.
 SHARE_OF_GAP, SHARES_AT_THE_END = 0.7, (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
-#: Of `project_either`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`; steps of
-#: the splitting, at least and per iteration so far.
-_AIM, _GOOD_ENOUGH, _LEAST_STEPS, _STEPS_PER_ITERATION = 0.01, 0.5, 1_000, 0.5
-#: Of `project_by_steps`: its first penalty, its steps from check to check, and the checks before it may give up. The
-#: first change of the penalty's logarithm, and how fast changes fade with the checks.
-_STEPS_PENALTY, _STEPS, _FIRST_CHECKS = 100.0, 25, 8
-_CHANGE, _FADING = 0.7, 0.5
+#: Iterations before a projection is tried again, as a multiple of those so far: this power of what the gap lacked,
+#: and at most, as after one that failed.
+_PAUSE_POWER, _LONGEST_PAUSE = 0.4, 1.5
+#: Of `project_either`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`.
+_AIM, _GOOD_ENOUGH = 0.01, 0.5
+#: Of `approach`: its steps from check to check, those with the first penalty and all at most; its two penalties.
+_STEPS, _NEAR_STEPS, _MAX_STEPS = 25, 250, 2_000
+_NEAR, _FEASIBLE = 1e3, 1e6
 #: Below this many blocks per row, steps change so many of them that their quadratic model fails: see `project`, which
 #: tries even so up to this many rows.
 _LEAST_BLOCKS, _FEW_ROWS = 1.05, 5_000
@@ -116,14 +116,19 @@ def mix_in(q: FloatArray, columns: SortedColumns, point: tuple[FloatArray, float
 
 
 def project_either(
-    columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, n_iter: int, may_step: bool = True
+    columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, may_step: bool = True
 ) -> bool:
-    """Project by Newton steps, or where these fail by steps of the splitting, more of them after more iterations."""
+    """Project by Newton steps, or where these fail approach by steps of the splitting."""
     good_enough = _GOOD_ENOUGH * tol
     if project(columns, work, aim=_AIM * tol, tol=good_enough, max_passes=max_passes):
         return True
-    max_steps = _LEAST_STEPS + int(_STEPS_PER_ITERATION * n_iter)
-    return may_step and project_by_steps(columns, work, tol=good_enough, max_steps=max_steps)
+    return may_step and approach(columns, work, tol=good_enough)
+
+
+def next_projection(n_iter: int, *, is_found: bool, gap: float, goal: float) -> float:
+    """Return the iteration from which on another projection is worth its cost, after one that left this gap."""
+    lacking = max(gap / goal, 1.0) ** _PAUSE_POWER if is_found else _LONGEST_PAUSE
+    return n_iter * min(lacking, _LONGEST_PAUSE)
 
 
 def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, max_passes: int) -> bool:
@@ -173,40 +178,31 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
             return False
 
 
-def project_by_steps(columns: SortedColumns, work: Workspace, *, tol: float, max_steps: int) -> bool:
-    """Turn `columns.p` into the feasible matrix nearest to it, in place, by steps of the splitting.
+def approach(columns: SortedColumns, work: Workspace, *, tol: float) -> bool:
+    """Turn `columns.p` into a feasible matrix near it, in place, by steps of the splitting; say whether that worked.
 
-    It takes more passes than `project` where that succeeds, and succeeds where as few blocks as rows are left too, as
-    long as some of the affine point is mixed in. It gives up where the pace so far leads nowhere.
+    With a penalty this high the distance hardly counts: what is found is not the nearest, but it is found where as few
+    blocks as rows are left too, as long as some of the affine point is mixed in, in a tenth of the steps that the
+    nearest takes.
     """
-    penalty = _STEPS_PENALTY * row_scale(columns)
+    penalty = _NEAR * row_scale(columns)
     work.reset(columns)
     state, move = columns.p.copy(), np.empty_like(columns.p)
-    residuals: list[float] = []
     with workers_of(columns, work) as workers:
-        while True:
-            row_multipliers = workers.take_steps(state, move, penalty, None, _STEPS)
+        for n_steps in range(0, _MAX_STEPS, _STEPS):
+            if n_steps == _NEAR_STEPS:
+                penalty *= _FEASIBLE / _NEAR
+                state -= move
+                state *= _NEAR / _FEASIBLE
+                state += move
+            workers.take_steps(state, move, penalty, None, _STEPS)
             workers.pool(state, penalty, None, move)
-            distance = kernels.measure_columns(columns, move, work.row, work.total)
+            kernels.measure_columns(columns, move, work.row, work.total)
             off = float(np.abs(work.total - columns.margins).max()) / columns.total
-            residuals.append(max(float(np.abs(work.row).max()), off))
-            if residuals[-1] <= tol:
+            if max(float(np.abs(work.row).max()), off) <= tol:
                 columns.p[:] = move
                 return True
-            n_left = max_steps // _STEPS - len(residuals)
-            last = len(residuals) - 1
-            pace = math.log(residuals[last] / residuals[last // 2]) / max(last - last // 2, 1)
-            if n_left <= 0 or (last > _FIRST_CHECKS and pace * n_left > math.log(tol / residuals[last])):
-                return False
-            multipliers = row_multipliers, workers.column_multipliers
-            errors = Errors.of(columns, work, distance, multipliers)
-            is_loose = errors.less(2.0 * dual_value(columns, work, multipliers)).is_loose
-            change = math.exp(_CHANGE / (1.0 + _FADING * last))
-            factor = change if is_loose else 1.0 / change
-            penalty *= factor
-            state -= move
-            state /= factor
-            state += move
+    return False
 
 
 def solve_blocks(

@@ -78,41 +78,48 @@ def split(
         _place_at_affine(state, columns, certificate.affine, start[:2], penalties.of_rows())
         del start
     columns = columns.own_order()
-    mean: FloatArray | None = None
-    row_multipliers: FloatArray | None = None
+    mean: Multipliers | None = None
+    multipliers: Multipliers | None = None
     with workers_of(columns, certificate.work) as workers:
         while not certificate.is_done():
-            n_steps = min(penalties.next_interval(), max_iter - n_iter)
-            row_multipliers = None  # memory for the steps
-            of_rows, rule = penalties.of_rows(), certificate.rule(penalties.common)
-            row_multipliers = workers.take_steps(state, move, of_rows, rule, n_steps)
-            n_iter += n_steps
-            workers.pool(state, of_rows, rule, move)
-            if penalties.is_descending:
-                last = np.concatenate((row_multipliers, workers.column_multipliers))
-                mean = last if mean is None else (1.0 - _WEIGHT_OF_LAST) * mean + _WEIGHT_OF_LAST * last
-                if penalties.may_project:
-                    certificate.take_bound((mean[: row_multipliers.size], mean[row_multipliers.size :]))
-            else:
-                mean = None
+            n_steps, rule = min(penalties.next_interval(), max_iter - n_iter), certificate.rule(penalties.common)
+            multipliers = None  # memory for the steps
+            row_multipliers = workers.take_steps(state, move, penalties.of_rows(), rule, n_steps)
             multipliers = row_multipliers, workers.column_multipliers
-            certificate.dual_residual = _dual_residual(columns, state, move, multipliers, of_rows)
+            n_iter += n_steps
+            workers.pool(state, penalties.of_rows(), rule, move)
+            mean = _mean_of(mean, multipliers) if penalties.is_descending else None
+            if mean is not None and penalties.may_project:
+                certificate.take_bound(mean)
+            certificate.dual_residual = _dual_residual(columns, state, move, multipliers, penalties.of_rows())
             errors = certificate.check(n_iter, move, columns, multipliers, may_project=penalties.may_project)
             if certificate.is_done():
                 break
             if certificate.is_overwritten:
-                workers.pool(state, of_rows, rule, move)
+                workers.pool(state, penalties.of_rows(), rule, move)
             if n_iter >= max_iter:
                 break
+            of_rows = penalties.of_rows()
             penalties.change(errors, row_multipliers)
             of_rows /= penalties.of_rows()
             for j, order in enumerate(columns.order):
                 # state - move is a multiplier over the penalty: the multiplier stays
                 state[j] = move[j] + (state[j] - move[j]) * of_rows[order]
-    del workers, penalties, row_multipliers, mean  # memory for what follows
+            del row_multipliers, of_rows
+    del workers, penalties, multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
     return n_iter
+
+
+def _mean_of(mean: Multipliers | None, last: Multipliers) -> Multipliers:
+    """Return the mean of a descent's multipliers where the last ones are added to it."""
+    if mean is None:
+        return last
+    for before, now in zip(mean, last, strict=True):
+        before *= 1.0 - _WEIGHT_OF_LAST
+        before += _WEIGHT_OF_LAST * now
+    return mean
 
 
 def _place_at_affine(
