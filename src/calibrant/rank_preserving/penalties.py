@@ -69,7 +69,9 @@ class Penalties:
 
     def of_rows(self) -> FloatArray:
         """Return the penalty of each row."""
-        return self.common * self.ratio * self.scale
+        penalty = self.common * self.ratio
+        penalty *= self.scale
+        return penalty
 
     def change(self, errors: Errors, row_multipliers: FloatArray) -> None:
         """Change the penalties after a check, from what was off and its multipliers."""
