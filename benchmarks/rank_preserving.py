@@ -7,7 +7,7 @@ import os
 import resource
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -118,41 +118,49 @@ CHOSEN_ON = {"cifar10_vgg16", "hpc_cv_4class", "nb", "rf"}
 
 def _real_outputs(results: Results) -> None:
     """Solve for the counts of labels, equal totals and far ones, by default; print the worst of each set."""
-    folder = os.environ.get("CALIBRANT_DATA")
-    if folder is None:
+    if os.environ.get("CALIBRANT_DATA") is None:
         results.note("real outputs", {"left out: CALIBRANT_DATA names no folder with scores": Rounds([0.0], [0.0])})
-        return
-    for name, model, sizes in REAL:
-        P, y = _scores(Path(folder) / "scores" / f"{name}.parquet", model)
-        for size in sizes:
-            rows = np.random.default_rng(0).permutation(len(P))[:size]
-            found = [_timed(partial(solve, P[rows], margins)) for margins in _targets(P[rows], y[rows])]
-            case = " ".join([name, *filter(None, [model]), f"n = {len(rows):,}"])
-            case += ", chosen on" if {name, model} & CHOSEN_ON else ""
-            results.difference(case, "largest gap of three targets", max(r.gap for r, _ in found), at_most=1e-4)
-            worst = max(max(r.row_residual, r.margin_residual, r.rank_residual) for r, _ in found)
-            results.difference(case, "largest residual", worst, at_most=1e-9)
-            passes = max(r.n_iter for r, _ in found)
-            slowest = max((times for _, times in found), key=lambda t: t.cpu_s[0])
-            results.note(case, {f"ours, the slowest; {passes:,} passes at most": slowest})
+    for case, P, targets in _real_sets():
+        found = [_timed(partial(solve, P, margins)) for margins in targets]
+        results.difference(case, "largest gap of three targets", max(r.gap for r, _ in found), at_most=1e-4)
+        worst = max(max(r.row_residual, r.margin_residual, r.rank_residual) for r, _ in found)
+        results.difference(case, "largest residual", worst, at_most=1e-9)
+        _note_slowest(results, case, found, "passes")
 
 
 def _raked_in_order(results: Results) -> None:
-    """Rake the same sets with the order kept, to the counts of labels: the gap of what is proven."""
+    """Rake the same sets to the same targets with the order kept; count those that are left unfinished."""
+    for case, P, targets in _real_sets():
+        found, refused = [], ""
+        for margins in targets:
+            try:
+                found.append(_timed(partial(rake, P, margins, keep_order=True)))
+            except InvalidInputError as error:
+                refused = str(error).partition(".")[0]
+        case += ", raked in order"
+        if refused:
+            results.note(case, {f"{len(targets) - len(found)} of three refused: {refused}": Rounds([0.0], [0.0])})
+        if found:
+            claim = f"of {len(found)} targets, those that did not converge"
+            results.difference(case, claim, float(sum(not r.converged for r, _ in found)), at_most=0.0)
+            _note_slowest(results, case, found, "iterations")
+
+
+def _real_sets() -> Iterator[tuple[str, Array, list[Array]]]:
+    """Give each case of `REAL`: its name, which says whether constants were chosen on it, rows, and three targets."""
     folder = os.environ.get("CALIBRANT_DATA")
     for name, model, sizes in REAL if folder is not None else ():
-        P, y = _scores(Path(folder) / "scores" / f"{name}.parquet", model)
+        P, y = _scores(Path(str(folder)) / "scores" / f"{name}.parquet", model)
         for size in sizes:
             rows = np.random.default_rng(0).permutation(len(P))[:size]
-            counts = np.bincount(y[rows], minlength=P.shape[1]).astype(float)
-            case = " ".join([name, *filter(None, [model]), f"n = {len(rows):,}, raked in order"])
-            try:
-                result, times = _timed(partial(rake, P[rows], counts, keep_order=True))
-            except InvalidInputError:
-                results.note(case, {"proven: with the zeros of P there is no answer": Rounds([0.0], [0.0])})
-                continue
-            results.difference(case, "cases that did not converge", float(not result.converged), at_most=0.0)
-            results.note(case, {f"ours, {result.n_iter:,} iterations": times})
+            case = " ".join([name, *filter(None, [model]), f"n = {len(rows):,}"])
+            yield case + (", chosen on" if {name, model} & CHOSEN_ON else ""), P[rows], _targets(P[rows], y[rows])
+
+
+def _note_slowest(results: Results, case: str, found: list[tuple[Any, Rounds]], unit: str) -> None:
+    """Note what the slowest of some solutions took."""
+    slowest = max((times for _, times in found), key=lambda t: t.cpu_s[0])
+    results.note(case, {f"ours, the slowest; {max(r.n_iter for r, _ in found):,} {unit} at most": slowest})
 
 
 def _several_sets(results: Results) -> None:

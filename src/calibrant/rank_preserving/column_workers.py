@@ -34,24 +34,19 @@ class ColumnWorkers:
 
     def take_steps(
         self, state: FloatArray, move: FloatArray, penalty: FloatArray, rule: Rule | None, n_steps: int
-    ) -> FloatArray:
-        """Take steps; return the multipliers of the row sums after the last; those of the margins are kept."""
+    ) -> tuple[FloatArray, FloatArray]:
+        """Take steps; return the multipliers of the row sums and of the margins after the last."""
         row = self.work.row
         rows = np.empty((self.n_workers, row.size, 4))
         rows[:, :, WEIGHT] = self.columns.weight
         share = np.add(penalty, 1.0, out=rows[0, :, SHARE])
-        del penalty  # memory for the steps, where the caller has kept none
+        del penalty  # memory for the steps, where the caller keeps none
         rows[1:, :, SHARE] = np.divide(1.0, share, out=share)
         self._run(SplittingArrays(state, move, rows, self.column, self.mean), rule, n_steps)
         np.divide(rows[0, :, ROW], rows[0, :, SHARE], out=row)
         row -= self.mean[0]
         del rows  # memory for the copy
-        return row.copy()
-
-    @property
-    def column_multipliers(self) -> FloatArray:
-        """Multipliers of the margins after the last step."""
-        return np.asarray(self.column + self.mean[0])
+        return row.copy(), self.column + self.mean[0]
 
     def _run(self, arrays: SplittingArrays, rule: Rule | None, n_steps: int) -> None:
         def run(first: int, end: int, worker: int) -> None:

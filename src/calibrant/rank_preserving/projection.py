@@ -118,7 +118,7 @@ def mix_in(q: FloatArray, columns: SortedColumns, point: tuple[FloatArray, float
 def project_either(
     columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, may_step: bool = True
 ) -> bool:
-    """Project by Newton steps, or where these fail approach by steps of the splitting."""
+    """Turn `columns.p` into a feasible matrix, in place: by `project`, or where that fails by `approach`."""
     good_enough = _GOOD_ENOUGH * tol
     if project(columns, work, aim=_AIM * tol, tol=good_enough, max_passes=max_passes):
         return True
@@ -181,9 +181,9 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
 def approach(columns: SortedColumns, work: Workspace, *, tol: float) -> bool:
     """Turn `columns.p` into a feasible matrix near it, in place, by steps of the splitting; say whether that worked.
 
-    With a penalty this high the distance hardly counts: what is found is not the nearest, but it is found where as few
-    blocks as rows are left too, as long as some of the affine point is mixed in, in a tenth of the steps that the
-    nearest takes.
+    The first steps go towards the nearest one. Then the penalty is so high that distance no longer counts, only the
+    sums and the order: the steps end in a matrix that has both, in a tenth of the steps that the nearest takes. They
+    do where as few blocks as rows are left too, as long as some of the affine point is mixed in.
     """
     penalty = _NEAR * row_scale(columns)
     work.reset(columns)

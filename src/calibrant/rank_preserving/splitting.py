@@ -81,11 +81,10 @@ def split(
     mean: Multipliers | None = None
     multipliers: Multipliers | None = None
     with workers_of(columns, certificate.work) as workers:
-        while not certificate.is_done():
+        while not certificate.is_done():  # memory: penalties of rows are made where they are used, and not kept
             n_steps, rule = min(penalties.next_interval(), max_iter - n_iter), certificate.rule(penalties.common)
-            multipliers = None  # memory for the steps
-            row_multipliers = workers.take_steps(state, move, penalties.of_rows(), rule, n_steps)
-            multipliers = row_multipliers, workers.column_multipliers
+            multipliers = None
+            multipliers = workers.take_steps(state, move, penalties.of_rows(), rule, n_steps)
             n_iter += n_steps
             workers.pool(state, penalties.of_rows(), rule, move)
             mean = _mean_of(mean, multipliers) if penalties.is_descending else None
@@ -99,13 +98,13 @@ def split(
                 workers.pool(state, penalties.of_rows(), rule, move)
             if n_iter >= max_iter:
                 break
-            of_rows = penalties.of_rows()
-            penalties.change(errors, row_multipliers)
-            of_rows /= penalties.of_rows()
+            factor = penalties.of_rows()
+            penalties.change(errors, multipliers[0])
+            factor /= penalties.of_rows()
             for j, order in enumerate(columns.order):
                 # state - move is a multiplier over the penalty: the multiplier stays
-                state[j] = move[j] + (state[j] - move[j]) * of_rows[order]
-            del row_multipliers, of_rows
+                state[j] = move[j] + (state[j] - move[j]) * factor[order]
+            del factor
     del workers, penalties, multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
@@ -113,7 +112,7 @@ def split(
 
 
 def _mean_of(mean: Multipliers | None, last: Multipliers) -> Multipliers:
-    """Return the mean of a descent's multipliers where the last ones are added to it."""
+    """Return the mean of a descent's multipliers, in which the last ones weigh most; it is changed in place."""
     if mean is None:
         return last
     for before, now in zip(mean, last, strict=True):
