@@ -69,7 +69,7 @@ def test_projections_that_fail_are_tried_less_and_less_often(monkeypatch: pytest
     P, margins = draw(2)
     made = make(P, margins, None)
     tried: list[int] = []
-    monkeypatch.setattr(certificate, "project_either", lambda *_, **__: tried.append(check) or False)
+    monkeypatch.setattr(certificate, "make_feasible", lambda *_, **__: tried.append(check) or False)
     for check in range(1, 200):  # P itself, with a distance and a bound of 0, is near enough to be projected
         made.check(check, made.columns.p.copy(), made.columns, (np.zeros(7), np.zeros(3)))
     assert len(tried) >= 8

@@ -25,10 +25,10 @@ from calibrant.rank_preserving.projection import (
     Errors,
     Multipliers,
     dual_value,
+    make_feasible,
     mix_in,
     multiplier_terms,
-    next_projection,
-    project_either,
+    next_attempt,
 )
 from calibrant.rank_preserving.result import Progress, StoppingCriteria
 
@@ -166,7 +166,7 @@ class Certificate:
             if self.is_done() or share > 0.99:
                 return
             spare[:] = q
-            if self._try_projection(spare, columns, share):
+            if self._try_mixture(spare, columns, share):
                 return
 
     def lower_bound(self, multipliers: Multipliers) -> float:
@@ -179,17 +179,17 @@ class Certificate:
         return min(SHARE_OF_GAP * self.goal * max(self.bound, self.floor) / excess, 1.0) if excess > 0.0 else 1.0
 
     def _improve(self, q: FloatArray, columns: SortedColumns, objective: float) -> None:
-        """Project where the iterate is near enough, and the last projection is long enough ago."""
+        """Search where the iterate is near enough, and the last attempt is long enough ago."""
         share, n_iter = self._share(), self.history[-1].n_iter
         is_near = (1.0 - share) * abs(objective - self.bound) <= self.goal * max(objective, self.floor)
         if not is_near or n_iter < self._next_try or self.is_done():
             return
-        is_found = self._try_projection(q, columns, share)
+        is_found = self._try_mixture(q, columns, share)
         self._n_failures += not is_found
-        self._next_try = next_projection(n_iter, is_found=is_found, gap=self.gap, goal=self.goal)
+        self._next_try = next_attempt(n_iter, is_found=is_found, gap=self.gap, goal=self.goal)
 
-    def _try_projection(self, q: FloatArray, columns: SortedColumns, share: float) -> bool:
-        """Project a mixture of an iterate and the affine point, in place, and keep the result where it is better."""
+    def _try_mixture(self, q: FloatArray, columns: SortedColumns, share: float) -> bool:
+        """Make a mixture of an iterate and the affine point feasible, in place, and keep it where it is better."""
         self.is_overwritten = True
         mix_in(q, columns, self.affine, share)
         columns = columns.own_order()
@@ -198,7 +198,7 @@ class Certificate:
         tol, n_iter = self.criteria.tol, self.history[-1].n_iter
         max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
         may_step = self._n_failures > 0  # steps cost more: not before Newton's have failed once before
-        if not project_either(mixed, self.work, tol=tol, max_passes=max_passes, may_step=may_step):
+        if not make_feasible(mixed, self.work, tol=tol, max_passes=max_passes, may_step=may_step):
             return False
         objective = self.measure(q, self.columns.in_order(mixed.order))[0]
         if objective < self.objective:

@@ -1,12 +1,12 @@
 """Raking with the order kept: the nearest matrix in Kullback-Leibler divergence whose columns rise where those of P do.
 
-An over-relaxed Douglas-Rachford splitting (ADMM), by turns over columns that rise, where the divergence
-and the penalty are least in closed form after pooling, and over matrices with the sums, where the nearest one is a
-K x K system. The penalty follows what is off, the sums or the objective. At each check the multipliers of the row
-sums prove a lower bound, again by pooling, and a mixture of the iterate and an affine feasible point is projected
-(`projection.project_either`), which leaves order and sums exact. It stops where the gap between the two is small
-enough, or after `max_iter` iterations. Where P has zeros, the iterate itself has to come to the sums, and a bound that
-no such matrix can exceed proves that there is none.
+An over-relaxed Douglas-Rachford splitting (ADMM), by turns over columns that rise, where the divergence and the penalty
+are least in closed form after pooling, and over matrices with the sums, where the nearest one is a K x K system. The
+penalty follows what is off, the sums or the objective. At each check the multipliers of the row sums prove a lower
+bound, again by pooling, and a mixture of the iterate and an affine feasible point is moved to a feasible matrix nearby
+(`projection.make_feasible`), whose order is exact. It stops where the gap between the two is small enough, or after
+`max_iter` iterations. Where P has zeros, the iterate itself has to come to the sums, and a bound that no such matrix
+can exceed proves that there is none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from calibrant.rank_preserving.projection import (
     SHARE_OF_GAP,
     SHARES_AT_THE_END,
     WEIGHT_OF_OBJECTIVE,
+    make_feasible,
     mix_in,
-    next_projection,
-    project_either,
+    next_attempt,
 )
 
 #: With the order kept, the gap that is good enough as a share of the divergence. Matrices of so few entries are taken
@@ -202,7 +202,7 @@ class _Search:
     """The best matrix so far whose order is exact and whose sums are right, and how to find one near an iterate.
 
     Where P is above 0, a_j + c P_ij is such a matrix, and lies strictly inside the order where c > 0. A mixture of an
-    iterate and some of it is projected: the more of it, the easier the projection, and the larger the divergence.
+    iterate and some of it is made feasible: the more of it, the easier that is, and the larger the divergence.
     """
 
     def __init__(self, problem: Problem, tol: float) -> None:
@@ -243,7 +243,7 @@ class _Search:
             return
         share = SHARE_OF_GAP * goal / max(self.affine_divergence - bound, goal)
         is_found = self._try_mixture(self.columns, q, share)
-        self.next_try = next_projection(n_iter, is_found=is_found, gap=self.divergence - bound, goal=goal)
+        self.next_try = next_attempt(n_iter, is_found=is_found, gap=self.divergence - bound, goal=goal)
 
     def finish(self, q: FloatArray, bound: float) -> None:
         """Search near the last iterate, with more and more of the affine point."""
@@ -255,11 +255,11 @@ class _Search:
                 return
 
     def _try_mixture(self, columns: SortedColumns, q: FloatArray, share: float) -> bool:
-        """Project a mixture of an iterate and the affine point; return whether that succeeded."""
+        """Make a mixture of an iterate and the affine point feasible; return whether that succeeded."""
         mixture = np.stack([q[order, j] for j, order in enumerate(columns.order)])
         mix_in(mixture, columns, self.affine, share)
         mixed, work = columns.replace(p=mixture), Workspace.of(columns)
-        if not project_either(mixed, work, tol=self.tol, max_passes=_MOST_PASSES):
+        if not make_feasible(mixed, work, tol=self.tol, max_passes=_MOST_PASSES):
             return False
         self.take(unsorted(mixture, columns.order))
         return True

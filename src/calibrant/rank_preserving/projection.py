@@ -8,7 +8,7 @@ conjugate gradients with a diagonal preconditioner, and are halved until the dua
 off by at most `aim`, or gives up after `max_passes` passes over the matrix. `approach` finds a feasible matrix nearby,
 not the nearest, by steps of the splitting, which get there where the blocks are too few for a quadratic model.
 
-`project_exactly` does the same for small matrices by an active set on dense systems, to the last digits.
+`project_exactly` finds the nearest for small matrices by an active set on dense systems, to the last digits.
 
 References: Qi and Sun (2006), SIAM Journal on Matrix Analysis and Applications 28, for Newton's method on the dual of
 a projection; Lawson and Hanson (1974), *Solving Least Squares Problems*, chapter 23, algorithm LDP.
@@ -38,10 +38,10 @@ WEIGHT_OF_OBJECTIVE = 3.0
 #: Share of the gap that is allowed which mixing may use up, and shares of the affine point that are mixed in, the least
 #: first, where an iteration ends before it has converged.
 SHARE_OF_GAP, SHARES_AT_THE_END = 0.7, (0.003, 0.01, 0.03, 0.1, 0.2, 0.35, 0.6)
-#: Iterations before a projection is tried again, as a multiple of those so far: this power of what the gap lacked,
-#: and at most, as after one that failed.
+#: Iterations before the next attempt at a feasible matrix, as a multiple of those so far: this power of what the gap
+#: lacked, and at most, as after an attempt that failed.
 _PAUSE_POWER, _LONGEST_PAUSE = 0.4, 1.5
-#: Of `project_either`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`.
+#: Of `make_feasible`: the sums that Newton steps aim at and those that are good enough, as shares of `tol`.
 _AIM, _GOOD_ENOUGH = 0.01, 0.5
 #: Of `approach`: its steps from check to check, those with the first penalty and all at most; its two penalties.
 _STEPS, _NEAR_STEPS, _MAX_STEPS = 25, 250, 2_000
@@ -115,7 +115,7 @@ def mix_in(q: FloatArray, columns: SortedColumns, point: tuple[FloatArray, float
         q[j] += share * np.maximum(constant[j] + slope * p, 0.0)
 
 
-def project_either(
+def make_feasible(
     columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, may_step: bool = True
 ) -> bool:
     """Turn `columns.p` into a feasible matrix, in place: by `project`, or where that fails by `approach`."""
@@ -125,8 +125,8 @@ def project_either(
     return may_step and approach(columns, work, tol=good_enough)
 
 
-def next_projection(n_iter: int, *, is_found: bool, gap: float, goal: float) -> float:
-    """Return the iteration from which on another projection is worth its cost, after one that left this gap."""
+def next_attempt(n_iter: int, *, is_found: bool, gap: float, goal: float) -> float:
+    """Return the iteration from which on `make_feasible` is worth its cost again, after it left this gap."""
     lacking = max(gap / goal, 1.0) ** _PAUSE_POWER if is_found else _LONGEST_PAUSE
     return n_iter * min(lacking, _LONGEST_PAUSE)
 
