@@ -86,9 +86,8 @@ class Workspace(NamedTuple):
     n_blocks: IntArray  # (K,)
     n_zero: IntArray  # (K,): blocks that lie at 0 because they would be negative
     level: FloatArray  # (2, n): the stack of blocks, its means
-    mass: FloatArray  # (2, n): its weights
     first: PlaceArray  # (2, n): its first ties
-    weights: FloatArray  # (2, n): weights by place
+    weights: FloatArray  # (2, n): weights by place, and below the place that is being pooled those of the stack
     row: FloatArray  # (n,): row sums less one
     total: FloatArray  # (K,): column totals
 
@@ -96,10 +95,10 @@ class Workspace(NamedTuple):
     def of(cls, columns: SortedColumns) -> Workspace:
         """Return the arrays for these columns, with every tie as a block."""
         n_columns, n = columns.p.shape
-        level, mass, weights = (np.empty((2, n)) for _ in range(3))
+        level, weights = np.empty((2, n)), np.empty((2, n))
         block, first = np.empty((n_columns, n + 1), dtype=np.int32), np.empty((2, n), dtype=np.int32)
         n_blocks, n_zero = np.empty(n_columns, dtype=np.int64), np.zeros(n_columns, dtype=np.int64)
-        work = cls(block, n_blocks, n_zero, level, mass, first, weights, np.empty(n), np.empty(n_columns))
+        work = cls(block, n_blocks, n_zero, level, first, weights, np.empty(n), np.empty(n_columns))
         work.reset(columns)
         return work
 

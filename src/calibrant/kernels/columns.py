@@ -46,18 +46,18 @@ def _mean(value: FloatArray, weights: FloatArray, a: int, e: int) -> tuple[float
 
 @compiled
 def _pool(columns: SortedColumns, work: Workspace, j: int, worker: int, value: FloatArray) -> None:
-    """Pool `value`, one column, under the worker's `weights`; bring the blocks of column j up to date.
+    """Pool `value`, one column, under the worker's `weights`, which the stack of blocks overwrites from below.
 
-    A former block whose own pooling leaves it whole enters as one item, any other as its ties: the answer is the
-    same, the work is less.
+    The blocks of column j are brought up to date. A former block whose own pooling leaves it whole enters as one item,
+    any other as its ties: the answer is the same, the work is less.
     """
     tie, block = columns.tie[min(j, columns.tie.shape[0] - 1)], work.block[j]
-    level, mass, first, weights = work.level[worker], work.mass[worker], work.first[worker], work.weights[worker]
+    level, first, weights = work.level[worker], work.first[worker], work.weights[worker]
     top = -1
     for b in range(work.n_blocks[j]):
         a, e = tie[block[b]], tie[block[b + 1]]
         if block[b + 1] == block[b] + 1 and e == a + 1:
-            top = push_block(level, mass, first, top, value[a], weights[a], block[b])
+            top = push_block(level, weights, first, top, value[a], weights[a], block[b])
             continue
         mean, weight = _mean(value, weights, a, e)
         is_whole = True
@@ -69,11 +69,11 @@ def _pool(columns: SortedColumns, work: Workspace, j: int, worker: int, value: F
                 is_whole = False
                 break
         if is_whole:
-            top = push_block(level, mass, first, top, mean, weight, block[b])
+            top = push_block(level, weights, first, top, mean, weight, block[b])
             continue
         for t in range(block[b], block[b + 1]):
             mean, weight = _mean(value, weights, tie[t], tie[t + 1])
-            top = push_block(level, mass, first, top, mean, weight, t)
+            top = push_block(level, weights, first, top, mean, weight, t)
     end = block[work.n_blocks[j]]
     for b in range(top + 1):
         block[b] = first[b]
@@ -324,7 +324,7 @@ def minimise_lagrangian(
             q = max(level[b], 0.0)
             work.n_zero[j] += q == 0.0
             for k in range(tie[block[b]], tie[block[b + 1]]):
-                w = weights[k]
+                w = weight[order[j, k]]
                 row[order[j, k]] += q
                 s += w * q
                 d += w * (q - p[j, k]) ** 2

@@ -233,7 +233,7 @@ def solve_blocks(
         kernels.average_blocks(columns, work, direction[:n], direction[n:] * unit_scale, rows, totals)
         n_inner += 1
         image[n:] = totals * unit_scale
-        image[:n] += np.multiply(direction[:n], _RIDGE, out=work.mass[1])  # the other worker's scratch
+        image[:n] += np.multiply(direction[:n], _RIDGE, out=work.level[1])  # the other worker's scratch
         image[n:] += _RIDGE * direction[n:]
         curvature = inner(direction, image)
         if curvature <= EPS * product:
