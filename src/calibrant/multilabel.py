@@ -16,7 +16,16 @@ from calibrant.calibrators import (
 from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import Fitted
-from calibrant.maps import IDENTITY, IDENTITY_LOGIT, BinaryMap, Examples, decode_map, examples_of, first_lines
+from calibrant.maps import (
+    IDENTITY,
+    IDENTITY_LOGIT,
+    BinaryMap,
+    Examples,
+    apply_each,
+    decode_map,
+    examples_of,
+    first_lines,
+)
 from calibrant.numerics import BoolArray, FloatArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
@@ -155,7 +164,7 @@ class MultilabelCalibrator(Configured, Fitted):
         return sum(part.n_numbers for part in self.maps_)
 
     def apply(self, rows: Rows) -> FloatArray:
-        return np.column_stack([m.apply(np.ascontiguousarray(rows.scores[:, j])) for j, m in enumerate(self.maps_)])
+        return apply_each(self.maps_, rows.scores)
 
     def check_width(self, n_columns: int, name: str) -> None:
         if n_columns != len(self.maps_):

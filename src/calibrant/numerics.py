@@ -29,7 +29,7 @@ _VOTE_ROUNDING = float(np.finfo(np.float32).eps)
 ROW_SUM_TOLERANCE = 1e-2
 _FEW_COLUMNS = 16
 #: Below this many values, calling a function of NumPy costs more than its work on them.
-_FEW_VALUES = 1 << 10
+FEW_VALUES = 1 << 10
 
 
 def rows_of_codes(codes: npt.NDArray[np.integer[Any]], stop: int) -> Iterator[tuple[int, IntArray]]:
@@ -44,7 +44,7 @@ def rows_of_codes(codes: npt.NDArray[np.integer[Any]], stop: int) -> Iterator[tu
 def expit(z: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(-z)) without overflow."""
     e = np.exp(-np.abs(z))
-    upper = np.exp(np.minimum(z, 0.0)) if e.size < _FEW_VALUES else np.where(z >= 0, 1.0, e)  # the same bits
+    upper = np.exp(np.minimum(z, 0.0)) if e.size < FEW_VALUES else np.where(z >= 0, 1.0, e)  # the same bits
     return upper / (1.0 + e)
 
 
@@ -65,7 +65,7 @@ def open_expit(z: FloatArray) -> FloatArray:
 
 def clip_between(values: FloatArray, low: float | FloatArray, high: float | FloatArray) -> FloatArray:
     """Return what `np.clip` returns; for few values by two functions whose calls cost less."""
-    return np.minimum(np.maximum(values, low), high) if values.size < _FEW_VALUES else np.clip(values, low, high)
+    return np.minimum(np.maximum(values, low), high) if values.size < FEW_VALUES else np.clip(values, low, high)
 
 
 def open_ends(clip: float) -> tuple[float, float]:

@@ -46,19 +46,12 @@ def test_python_and_machine_code_pool_to_the_same_bits(seed):
     given_ = weight, weight * rng.random(n), np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
     in_python, compiled = run_both(pav.pool_weighted, *given_)
     assert in_python == compiled
-    size = rng.integers(1, 5, n)
-    hits = np.zeros(n, np.int64)
-    in_python, compiled = run_both(pav.count_hits, rng.random(int(size.sum())), size, p, hits)
-    assert in_python == compiled
-    drawn = rng.binomial(size, p)
     start = np.sort(rng.integers(0, 40, n))
     end = start + rng.integers(0, 6, n)
     closing = np.lexsort((start == end, end))
     rates = rng.random(n) / 20.0, rng.normal(0.0, 0.05, n)
     room = [np.zeros((2, n)), np.zeros(46), np.zeros(46)]
     in_python, compiled = run_both(trades.share_capital, start, end, closing, *rates, 0.7, *room)
-    assert in_python == compiled
-    in_python, compiled = run_both(pav.refit_drawn_labels, drawn, size, weight, p, np.zeros(n), np.zeros(n))
     assert in_python == compiled
 
 
@@ -79,7 +72,7 @@ def test_a_loop_is_compiled_when_it_has_run_for_long(monkeypatch):
             total += values[i]
         return total
 
-    loop = _jit.Loop(add, n_interpreted=1)
+    loop = _jit.Loop(add, is_interpreted=True)
     assert loop(np.ones(6)) == 6.0
     assert loop.kept()[0] == 0
     assert loop(np.ones(6)) == 6.0  # two times six are more than ten

@@ -12,8 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from statsmodels.stats.proportion import proportion_confint
 
 import calibrant as cb
-from calibrant import kernels
-from calibrant.metrics.decomposition import uncertainty_of_classes
+from calibrant.metrics.decomposition import draw_hits, refit_gains, uncertainty_of_classes
 
 Z = 1.959963984540054
 
@@ -133,17 +132,27 @@ def test_constant_score_certainly_does_not_discriminate():
     assert (score.value, score.low, score.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)
 
 
-def test_refit_to_drawn_labels_equals_scikit_learn_s():
+@pytest.mark.parametrize("m", [1, 2, 40, 300])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_refits_to_drawn_labels_equal_scikit_learn_s(m, is_weighted):
     rng = np.random.default_rng(5)
-    size = rng.integers(1, 6, 40)
-    weight = size * rng.uniform(0.5, 2.0, 40)
-    truth, share = np.sort(rng.random(40)), weight / weight.sum()
-    hits = rng.binomial(size, truth)
-    gain, shift = kernels.refit_drawn_labels(hits, size, share, truth, np.empty(40), np.empty(40))
-    rate = hits / size
-    refit = IsotonicRegression().fit(np.arange(40), rate, sample_weight=share).predict(np.arange(40))
-    assert gain == pytest.approx(share @ ((rate - truth) ** 2 - (rate - refit) ** 2))
-    assert shift == pytest.approx(share @ (rate - truth))
+    size = rng.integers(1, 6, m) if is_weighted else np.ones(m, dtype=np.int64)
+    weight = size * (rng.uniform(0.5, 2.0, m) if is_weighted else 1.0)
+    truth = np.sort(rng.random(m))
+    rates = np.array([np.zeros(m), np.ones(m), *rng.binomial(size, truth, (20, m)) / size])
+    gains, shifts = refit_gains(rates * weight, weight, truth)
+    for rate, gain, shift in zip(rates, gains, shifts, strict=True):
+        refit = IsotonicRegression().fit(np.arange(m), rate, sample_weight=weight).predict(np.arange(m))
+        assert gain == pytest.approx(weight @ ((rate - truth) ** 2 - (rate - refit) ** 2))
+        assert shift == pytest.approx(weight @ (rate - truth), abs=1e-10)
+
+
+def test_labels_of_ties_are_drawn_row_by_row_at_their_rate():
+    size, truth = np.array([1, 5, 2, 7]), np.array([0.1, 0.4, 0.6, 0.9])
+    uniform = np.random.default_rng(3).random(15)
+    of_row = np.repeat(np.arange(4), size)
+    expected = [int((uniform[of_row == tie] < truth[tie]).sum()) for tie in range(4)]
+    assert draw_hits(size, truth, np.random.default_rng(3)).tolist() == expected
 
 
 def coverage(draw, truths, n_runs=120):

@@ -59,12 +59,7 @@ from calibrant.kernels.level_maps import (
 )
 from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
 from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
-from calibrant.kernels.pav import (
-    count_hits as count_hits,
-    pool_keys as pool_keys,
-    pool_weighted as pool_weighted,
-    refit_drawn_labels as refit_drawn_labels,
-)
+from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted
 from calibrant.kernels.piecewise import (
     piecewise_cdf as piecewise_cdf,
     piecewise_crps as piecewise_crps,

@@ -34,17 +34,17 @@ class Loop(Generic[P, R]):
     Parameters
     ----------
     function : function
-        The loop in Python. Where `n_interpreted`, its arrays are memoryviews when Python runs it: it reads and writes
+        The loop in Python. Where `is_interpreted`, its arrays are memoryviews when Python runs it: it reads and writes
         single items, and asks for `len`.
-    n_interpreted : int
-        As many calls like the first are expected, where Python may run them; 0 where it may not.
+    is_interpreted : bool
+        Whether Python may run it on little data.
     options : object
         For numba.
     """
 
-    def __init__(self, function: Callable[P, R], *, n_interpreted: int = 0, **options: Any) -> None:
+    def __init__(self, function: Callable[P, R], *, is_interpreted: bool = False, **options: Any) -> None:
         self.function = function
-        self.n_interpreted = n_interpreted
+        self.is_interpreted = is_interpreted
         self.options = options
         self._machine: Callable[P, R] | None = None
         self._callee: Callable[P, R] | None = None
@@ -55,9 +55,9 @@ class Loop(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the loop."""
         if self._machine is None:
-            if self.n_interpreted and not kwargs:
+            if self.is_interpreted and not kwargs:
                 n_steps = max((a.size for a in args if isinstance(a, np.ndarray)), default=1)
-                if n_steps * self.n_interpreted <= _steps_left[0]:
+                if n_steps <= _steps_left[0]:
                     _steps_left[0] -= n_steps
                     return self.interpret(*args)
             self._machine = self.compile() if can_compile() else self._as_python()
@@ -72,7 +72,7 @@ class Loop(Generic[P, R]):
 
     def _as_python(self) -> Callable[P, R]:
         """Return what runs the loop in Python for good."""
-        return cast("Callable[P, R]", self.interpret if self.n_interpreted else self.in_python())
+        return cast("Callable[P, R]", self.interpret if self.is_interpreted else self.in_python())
 
     def in_python(self) -> Callable[..., R]:
         """Return the function, which calls others in Python too."""
@@ -140,16 +140,7 @@ def compiled_with(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def interpreted(function: Callable[P, R]) -> Callable[P, R]:
     """Let Python run a loop on little data, and compile it when loops so marked have run for long."""
-    return Loop(function, n_interpreted=1)
-
-
-def interpreted_often(n_calls: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Do as `interpreted` with a loop that is called so many times at once."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        return Loop(function, n_interpreted=n_calls)
-
-    return decorate
+    return Loop(function, is_interpreted=True)
 
 
 @cache

@@ -3,7 +3,6 @@
 What is minimised: sum_i w_i (q_i - y_i)^2 (and the log loss, whose minimum is the same) over values q that don't fall.
 The pass keeps a stack of blocks of rising rate. A new tie becomes a block of its own and takes in the block to its left
 as long as that one's rate is not below its own. Rates are compared by cross-multiplication, without a division.
-`count_hits` and `refit_drawn_labels` draw labels from known rates and refit them: what a fit gains by fitting noise.
 
 Source: Ayer, Brunk, Ewing, Reid and Silverman (1955), An empirical distribution function for sampling with incomplete
 information, Annals of Mathematical Statistics 26.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.kernels._jit import compiled, compiled_with, interpreted, interpreted_often
+from calibrant.kernels._jit import compiled, compiled_with, interpreted
 from calibrant.kernels.column_arrays import PlaceArray
 from calibrant.kernels.sorting import KEY_ONE, KeyArray, is_near
 from calibrant.numerics import FloatArray, IntArray
@@ -88,46 +87,3 @@ def push_block(
     mass[top] = weight
     first[top] = place
     return top
-
-
-@interpreted_often(200)
-def count_hits(uniform: FloatArray, size: IntArray, truth: FloatArray, hits: IntArray) -> None:
-    """Draw the labels of groups of `size[i]` rows, which take the next values of `uniform`; write their sums."""
-    row = 0
-    for i in range(len(size)):
-        rate = truth[i]
-        n = 0
-        for j in range(row, row + size[i]):
-            n += uniform[j] < rate
-        row += size[i]
-        hits[i] = n
-
-
-@interpreted_often(200)
-def refit_drawn_labels(
-    hits: IntArray,
-    size: IntArray,
-    share: FloatArray,
-    truth: FloatArray,
-    block_share: FloatArray,
-    block_positives: FloatArray,
-) -> tuple[float, float]:
-    """Pool drawn labels of sorted groups, and compare the refit's Brier score with that of the true rates.
-
-    Group i has `hits[i]` positives in `size[i]` rows, which share `share[i]` of all weight. The last two arguments are
-    room for the stack of blocks. Returns how far the refit's score lies below that of the true rates, and the drawn
-    base rate less the true one.
-    """
-    top = 0
-    gain = shift = 0.0
-    for i in range(len(size)):
-        rate = truth[i]
-        w = share[i]
-        p = w * hits[i] / size[i]
-        # mean (rate - truth)^2 less mean (rate - refit)^2, where the mean of rate * refit is that of refit^2
-        gain += (w * rate - 2.0 * p) * rate
-        shift += p - w * rate
-        top = _push_sums(block_share, block_positives, top, w, p)
-    for b in range(top):
-        gain += block_positives[b] * block_positives[b] / block_share[b]
-    return gain, shift

@@ -8,6 +8,7 @@ from calibrant.maps.base import (
     MulticlassMap as MulticlassMap,
     PoolPart as PoolPart,
     SingleMap as SingleMap,
+    apply_each as apply_each,
     decode_clip as decode_clip,
     decode_map as decode_map,
     examples_of as examples_of,

@@ -6,12 +6,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FEW_VALUES, FloatArray, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -101,6 +101,7 @@ class BinaryMap(Map):
 
     __slots__ = ()
     is_binary: ClassVar[bool] = True
+    is_expit: ClassVar[bool] = False
 
     @abstractmethod
     def in_words(self) -> str:
@@ -129,6 +130,32 @@ class SingleMap(BinaryMap):
     """A binary map that is not made of others."""
 
     __slots__ = ()
+
+
+class ExpitMap(SingleMap):
+    """A map q = expit(z(s)), kept inside (0, 1)."""
+
+    __slots__ = ()
+    is_expit: ClassVar[bool] = True
+
+    def apply(self, scores: FloatArray) -> FloatArray:
+        return open_expit(self.logits(scores))
+
+    @abstractmethod
+    def logits(self, scores: FloatArray) -> FloatArray:
+        """Return z of each score, shape (n,)."""
+
+
+def apply_each(maps: Sequence[BinaryMap], scores: FloatArray) -> FloatArray:
+    """Return what each map makes of its own column of the scores, shape (n, K)."""
+    found = np.empty(scores.shape)
+    if scores.size >= FEW_VALUES or not all(part.is_expit for part in maps):
+        for j, part in enumerate(maps):
+            found[:, j] = part.apply(np.ascontiguousarray(scores[:, j]))
+        return found
+    for j, last in enumerate(cast("Sequence[ExpitMap]", maps)):
+        found[:, j] = last.logits(np.ascontiguousarray(scores[:, j]))
+    return open_expit(found)  # one call for all: the same bits, and cheaper where rows are few
 
 
 class MulticlassMap(Map):

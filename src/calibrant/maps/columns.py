@@ -15,6 +15,7 @@ from calibrant.maps.base import (
     Examples,
     MulticlassMap,
     PoolPart,
+    apply_each,
     check_same_size,
     decode_clip,
     decode_maps,
@@ -50,10 +51,7 @@ class OneVsRestMap(PoolPart):
     def apply(self, scores: FloatArray) -> FloatArray:
         if self.is_logit:
             scores = softmax(scores)
-        rates = np.empty(scores.shape)
-        for j, part in enumerate(self.maps):
-            rates[:, j] = part.apply(np.ascontiguousarray(scores[:, j]))
-        return couple(rates, self.coupling)
+        return couple(apply_each(self.maps, scores), self.coupling)
 
     def log_outputs(self, scores: FloatArray, clip: float) -> FloatArray:
         return np.log(np.maximum(self.apply(scores), clip))

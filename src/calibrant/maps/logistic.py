@@ -9,8 +9,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import SingleMap, check_clip, check_reach, decode_clip, decode_optional_clip, signed
-from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, logit, open_ends, open_expit
+from calibrant.maps.base import ExpitMap, check_clip, check_reach, decode_clip, decode_optional_clip, signed
+from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, logit, open_ends
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -19,7 +19,7 @@ EXPIT_SATURATES = 1_600.0
 
 
 @dataclass(frozen=True, slots=True)
-class LogisticMap(SingleMap):
+class LogisticMap(ExpitMap):
     """q = expit(slope * s + intercept), of a score or logit s."""
 
     kind: ClassVar[str] = "logistic"
@@ -27,9 +27,9 @@ class LogisticMap(SingleMap):
     slope: float
     intercept: float
 
-    def apply(self, scores: FloatArray) -> FloatArray:
+    def logits(self, scores: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # infinity is right: the probability is as near to 0 or 1 as can be
-            return open_expit(self.slope * scores + self.intercept)
+            return self.slope * scores + self.intercept
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.slope != 0.0:  # the product must not overflow
@@ -58,7 +58,7 @@ class LogisticMap(SingleMap):
 
 
 @dataclass(frozen=True, slots=True)
-class BetaMap(SingleMap):
+class BetaMap(ExpitMap):
     """q = expit(a * log(p) - b * log(1 - p) + c), of a probability p moved between `open_ends(clip)`."""
 
     kind: ClassVar[str] = "beta"
@@ -67,9 +67,9 @@ class BetaMap(SingleMap):
     c: float
     clip: float
 
-    def apply(self, p: FloatArray) -> FloatArray:
-        p = clip_open(p, self.clip)
-        return open_expit(self.a * np.log(p) - self.b * np.log1p(-p) + self.c)
+    def logits(self, scores: FloatArray) -> FloatArray:
+        p = clip_open(scores, self.clip)
+        return self.a * np.log(p) - self.b * np.log1p(-p) + self.c
 
     def formula(self, b: Builder, s: Term) -> Term:
         p = b.hold(b.clip(s, *open_ends(self.clip)))
@@ -92,7 +92,7 @@ class BetaMap(SingleMap):
 
 
 @dataclass(frozen=True, slots=True)
-class QuadraticMap(SingleMap):
+class QuadraticMap(ExpitMap):
     """q = expit(c + a t + b t^2), t the place of z in [low, high] as a number from -1 to 1, z clipped to this range.
 
     z = logit(p) with p clipped to [clip, 1 - clip], or a score where `clip` is None. The parabola doesn't fall:
@@ -107,14 +107,14 @@ class QuadraticMap(SingleMap):
     high: float
     clip: float | None
 
-    def apply(self, scores: FloatArray) -> FloatArray:
+    def logits(self, scores: FloatArray) -> FloatArray:
         z = scores if self.clip is None else logit(clip_open(scores, self.clip))
         middle, half = self._range()
         t = (np.clip(z, self.low, self.high) - middle) / half if half > 0.0 else np.zeros(z.shape)
         from_vertex = 1.0 + math.copysign(1.0, self.b) * t
         spare = self.a - 2.0 * abs(self.b)
         # the same parabola as a sum of terms that rise with t, so that rounding can't make it fall
-        return open_expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
+        return (self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex)
 
     def formula(self, b: Builder, s: Term) -> Term:
         middle, half = self._range()

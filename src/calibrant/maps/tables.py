@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import BinaryMap, SingleMap, check_clip, decode_optional_clip
+from calibrant.maps.base import BinaryMap, ExpitMap, SingleMap, check_clip, decode_optional_clip
 from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_between, clip_open, logit, open_expit
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_between, clip_open, logit
 from calibrant.phrases import count
 from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
@@ -94,7 +94,7 @@ class InterpolatedMap(SingleMap):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LogitInterpolatedMap(SingleMap):
+class LogitInterpolatedMap(ExpitMap):
     """q = expit(f(z)) of z = logit(p), with p clipped to [clip, 1 - clip], or of a score z where `clip` is None.
 
     f is linear between knots (x, y), x strictly rising and y not falling, and goes on beyond the outer knots with the
@@ -106,16 +106,18 @@ class LogitInterpolatedMap(SingleMap):
     y: FloatArray
     clip: float | None
 
-    def apply(self, scores: FloatArray) -> FloatArray:
+    def logits(self, scores: FloatArray) -> FloatArray:
         z = scores if self.clip is None else logit(clip_open(scores, self.clip))
         x = self.x
         inner = interpolate(z, x, self.y)
         if x.size == 1:
-            return open_expit(inner)
+            return inner
+        if z.size == 1 and x.item(0) <= z.item() <= x.item(-1):  # one row, as in a server
+            return inner
         first, last = self._outer_slopes()
         with np.errstate(over="ignore"):
             below, above = clip_between(z - x[0], -LARGEST, 0.0), clip_between(z - x[-1], 0.0, LARGEST)
-            return open_expit(inner + (below * first + above * last))
+            return inner + (below * first + above * last)
 
     def formula(self, b: Builder, s: Term) -> Term:
         """Return what `apply` does, the outer lines as far as expit is not 0 or 1."""
@@ -186,9 +188,9 @@ class VennAbersMap(SingleMap):
 
     def pair(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return p0 and p1 of each score, shape (n,) each."""
-        upper = self.upper.apply(scores)
+        upper = step_levels(scores, self.edges1, self.levels1)
         if scores.size < _SMALL:  # as `lower` gives it, without computing its edges
-            return np.take(self.levels0, self.edges0.searchsorted(scores, side="right")), upper
+            return self.levels0.take(self.edges0.searchsorted(scores, side="right")), upper
         return self.lower.apply(scores), upper
 
     def merged(self) -> StepMap:
@@ -286,7 +288,7 @@ def step_levels(scores: FloatArray, edges: FloatArray, levels: FloatArray) -> Fl
     if edges.size == 0:
         return np.full(scores.shape, levels[0])
     if not _wants_slots(scores, edges):
-        return np.take(levels, np.searchsorted(edges, scores, side="left"))
+        return levels.take(edges.searchsorted(scores, side="left"))
     starts, scale = _slots(edges)
     out = np.empty(scores.size)
     kernels.take_step(_writable(scores), edges, levels, starts, scale, out)
@@ -298,7 +300,7 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     if x.size == 1:
         return np.full(scores.shape, y[0])
     if scores.size == 1:
-        return np.full(scores.shape, _interpolate_one(scores.item(), x, y))
+        return np.array([_interpolate_one(scores.item(), x, y)])
     unit, _, inverse_width, _ = knot_pieces(x, y)
     if not _wants_slots(scores, x):
         return _interpolate(scores, x, y, inverse_width, unit)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant import kernels
 from calibrant.dependent_rows import with_effect
 from calibrant.errors import InvalidInputError
 from calibrant.maps import StepMap
 from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, rate_estimate
 from calibrant.metrics.proper_scores import Losses, LossFunction, brier_losses, log_losses, loss_parts, mean_loss
-from calibrant.numerics import FloatArray, IntArray, normal_quantile
+from calibrant.numerics import FloatArray, IntArray, dot, normal_quantile
 from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.summary import Blocks, ScoreSummary, TiedScores, equal_mass_starts
@@ -27,6 +27,8 @@ _DRAWN_ROWS = 4_000_000
 _REFITS = (10, 200)
 #: Ties of more rows than this have their labels drawn at once.
 _ROWS_PER_TIE = 4
+#: Ties of the draws that are refitted together: what they need stays in cache.
+_TOGETHER = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -281,25 +283,64 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
         first = equal_mass_starts(summary.weight, max(1, int(summary.effective_size)))
         weight = np.add.reduceat(summary.weight, first)
         truth = np.clip(np.add.reduceat(summary.weight * true_rate, first) / weight, 0.0, 1.0)
-    share = weight / summary.total_weight
-    size = np.maximum(np.rint(share * summary.effective_size), 1.0).astype(np.int64)
-    blocks = np.empty(share.size), np.empty(share.size)  # scratch of the refits
-    drawn = (draw_hits(size, truth, rng) for _ in range(n_draws))
-    draws = np.array([kernels.refit_drawn_labels(hits, size, share, truth, *blocks) for hits in drawn])
-    excess, shift = draws.T
+    size = np.maximum(np.rint(weight / summary.total_weight * summary.effective_size), 1.0).astype(np.int64)
+    is_count = np.array_equal(weight, size)  # whole numbers, of which less is computed
+    found = []
+    for first in range(0, n_draws, step := max(1, _TOGETHER // size.size)):
+        hits = np.array([draw_hits(size, truth, rng) for _ in range(first, min(first + step, n_draws))])
+        found.append(refit_gains(hits if is_count else hits * (weight / size), weight, truth))
+    excess, shift = (np.concatenate(each) / summary.total_weight for each in zip(*found, strict=True))
     return _mean_of_draws(excess), _mean_of_draws(excess - shift**2)
 
 
-def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> IntArray:
+def refit_gains(positives: npt.NDArray[Any], weight: FloatArray, truth: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how far each draw's refit lies below the true rates by weighted Brier score, and the base rate.
+
+    `positives`, shape (draws, m), is the weight of the positives in each of m sorted groups, and the refit is the
+    isotonic regression on these. Scores are sums over the groups; so is the base rate, less the true one.
+
+    Adjacent groups whose rates do not rise share a block of the answer, whatever the others are, so that all such runs
+    of all draws are pooled at once, round after round. Few rounds are left after the first, and few blocks.
+    """
+    n_draws, m = positives.shape
+    is_even = bool((weight == weight[0]).all())
+    left, right = positives[:, :-1], positives[:, 1:]
+    is_start = np.ones((n_draws, m), dtype=np.bool_)
+    np.less(*((left, right) if is_even else (left * weight[1:], right * weight[:-1])), out=is_start[:, 1:])
+    start = np.flatnonzero(is_start)
+    is_first = start % m == 0
+    sums = _up_to(positives)
+    mass = None if is_even else _up_to(np.broadcast_to(weight, (n_draws, m)))
+    while True:
+        end = np.append(start[1:], n_draws * m)
+        w = (end - start) * weight[0] if mass is None else mass[end] - mass[start]
+        p = sums[end] - sums[start]
+        rises = np.append(True, p[:-1] * w[1:] < p[1:] * w[:-1]) | is_first
+        if rises.all():
+            break
+        start, is_first = start[rises], is_first[rises]
+    # mean (truth - labels)^2 less mean (refit - labels)^2, where the mean of labels * refit is that of refit^2
+    gain = np.add.reduceat(p * p / w, np.flatnonzero(is_first))
+    gain += dot(weight * truth, truth) - 2.0 * np.sum(positives * truth, axis=1)
+    return gain, positives.sum(axis=1) - dot(weight, truth)
+
+
+def _up_to(values: npt.NDArray[Any]) -> FloatArray:
+    """Return the sum of all values before each place of a flattened array, and of all."""
+    out = np.zeros(values.size + 1)
+    np.cumsum(values, dtype=np.float64, out=out[1:])
+    return out
+
+
+def draw_hits(size: IntArray, truth: FloatArray, rng: np.random.Generator) -> npt.NDArray[np.integer[Any]]:
     """Draw the number of positives in each tie: row by row, or at once where rows are many more than ties."""
     n_rows = int(size.sum())
     if n_rows > max(_DRAWN_ROWS, _ROWS_PER_TIE * size.size):
         return np.asarray(rng.binomial(size, truth), dtype=np.int64)
     if n_rows == size.size:
-        return np.asarray(rng.random(n_rows) < truth, dtype=np.int64)
-    hits = np.empty(size.size, np.int64)
-    kernels.count_hits(rng.random(n_rows), size, truth, hits)
-    return hits
+        return (rng.random(n_rows) < truth).view(np.int8)
+    is_hit = rng.random(n_rows) < np.repeat(truth, size)
+    return np.add.reduceat(is_hit, np.cumsum(size) - size, dtype=np.int64)
 
 
 def _mean_of_draws(draws: FloatArray) -> Mean:

@@ -14,7 +14,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted
 from calibrant.kernels import SortedColumns, Workspace
-from calibrant.maps import InterpolatedMap, OneVsRestMap, decode_map
+from calibrant.maps import InterpolatedMap, OneVsRestMap, apply_each, decode_map
 from calibrant.numerics import FloatArray, row_sum
 from calibrant.rank_preserving.margins import as_margins, margins_from_labels
 from calibrant.rank_preserving.nearest import SolveOptions, find_nearest, warn_of_gap
@@ -204,9 +204,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
 
     def row_sums(self, P: ArrayLike) -> FloatArray:
         """Return what the mapped entries of each row sum to, before the row is divided by it, shape (m,)."""
-        values = self.read(P).scores
-        columns = [m.apply(np.ascontiguousarray(values[:, j])) for j, m in enumerate(self.map_.maps)]
-        return row_sum(np.column_stack(columns))
+        return row_sum(apply_each(self.map_.maps, self.read(P).scores))
 
     def order_bound(self, P: ArrayLike) -> float:
         """Return by how much at most the order of a column can be broken among these rows, max r / min r - 1."""
