@@ -286,8 +286,9 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     size = np.maximum(np.rint(weight / summary.total_weight * summary.effective_size), 1.0).astype(np.int64)
     is_count = np.array_equal(weight, size)  # whole numbers, of which less is computed
     found = []
-    for first in range(0, n_draws, step := max(1, _TOGETHER // size.size)):
-        hits = np.array([draw_hits(size, truth, rng) for _ in range(first, min(first + step, n_draws))])
+    step = max(1, _TOGETHER // size.size)
+    for done in range(0, n_draws, step):
+        hits = np.array([draw_hits(size, truth, rng) for _ in range(done, min(done + step, n_draws))])
         found.append(refit_gains(hits if is_count else hits * (weight / size), weight, truth))
     excess, shift = (np.concatenate(each) / summary.total_weight for each in zip(*found, strict=True))
     return _mean_of_draws(excess), _mean_of_draws(excess - shift**2)
@@ -306,7 +307,7 @@ def refit_gains(positives: npt.NDArray[Any], weight: FloatArray, truth: FloatArr
     is_even = bool((weight == weight[0]).all())
     left, right = positives[:, :-1], positives[:, 1:]
     is_start = np.ones((n_draws, m), dtype=np.bool_)
-    np.less(*((left, right) if is_even else (left * weight[1:], right * weight[:-1])), out=is_start[:, 1:])
+    is_start[:, 1:] = left < right if is_even else left * weight[1:] < right * weight[:-1]
     start = np.flatnonzero(is_start)
     is_first = start % m == 0
     sums = _up_to(positives)
