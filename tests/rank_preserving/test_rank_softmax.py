@@ -11,7 +11,7 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import kernels
-from calibrant.rank_preserving import RankPreservingResult, projection, solve
+from calibrant.rank_preserving import RankPreservingResult, projection, solve, splitting
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.problem import affine_feasible_point, check_problem, check_rows, unsorted
 from calibrant.rank_preserving.projection import approach, mix_in
@@ -158,12 +158,20 @@ def test_steps_find_a_feasible_matrix_near_an_iterate() -> None:
     assert near.p.min() >= 0.0
     assert (np.diff(near.p, axis=1) >= 0.0).all()
     assert best.bound <= float(((near.p - columns.p) ** 2).sum()) < 1.1 * best.objective
-    assert not approach(columns.replace(p=mixed), work, tol=1e-18)
+    room = np.linspace(-3.0, 4.0, mixed.size).reshape(mixed.shape)
+    held, again = room.astype(np.float32), columns.replace(p=mixed.copy())
+    assert approach(again, work, tol=5e-10, room=room)
+    np.testing.assert_array_equal(again.p, near.p)
+    np.testing.assert_array_equal(room, held)
+    assert not approach(columns.replace(p=mixed), work, tol=1e-18, room=room)
+    np.testing.assert_array_equal(room, held)
 
 
-def test_it_converges_where_newton_steps_always_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+def test_it_converges_where_newton_steps_always_fail(is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     P, counts = confident(600)
     monkeypatch.setattr(projection, "project", lambda *_, **__: False)
+    monkeypatch.setattr(splitting, "_LARGE", 0 if is_large else P.size + 1)
     result = solve(P, counts)
     assert result.converged, result.stuck
     assert_feasible(result, P, counts)

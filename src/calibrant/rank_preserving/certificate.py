@@ -59,6 +59,7 @@ class Certificate:
         self.bound, self.goal, self.target = 0.0, criteria.gap_tol, criteria.target_gap
         self.history: list[Progress] = []
         self.is_overwritten = False
+        self.room: FloatArray | None = None  # for searches of feasible matrices, from who has it
         self.q: FloatArray | None = None  # where the affine point is the best so far
         self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
         self.prices = np.zeros(len(columns.p))
@@ -198,7 +199,8 @@ class Certificate:
         tol, n_iter = self.criteria.tol, self.history[-1].n_iter
         max_passes = min(max(_LEAST_PASSES, int(_PASSES_PER_ITERATION * n_iter)), _MOST_PASSES)
         may_step = self._n_failures > 0  # steps cost more: not before Newton's have failed once before
-        if not make_feasible(mixed, self.work, tol=tol, max_passes=max_passes, may_step=may_step):
+        room = self.room
+        if not make_feasible(mixed, self.work, tol=tol, max_passes=max_passes, may_step=may_step, room=room):
             return False
         objective = self.measure(q, self.columns.in_order(mixed.order))[0]
         if objective < self.objective:

@@ -116,13 +116,19 @@ def mix_in(q: FloatArray, columns: SortedColumns, point: tuple[FloatArray, float
 
 
 def make_feasible(
-    columns: SortedColumns, work: Workspace, *, tol: float, max_passes: int, may_step: bool = True
+    columns: SortedColumns,
+    work: Workspace,
+    *,
+    tol: float,
+    max_passes: int,
+    may_step: bool = True,
+    room: FloatArray | None = None,
 ) -> bool:
-    """Turn `columns.p` into a feasible matrix, in place: by `project`, or where that fails by `approach`."""
+    """Turn `columns.p` into a feasible matrix, in place: by `project`, or where that fails by `approach` in `room`."""
     good_enough = _GOOD_ENOUGH * tol
     if project(columns, work, aim=_AIM * tol, tol=good_enough, max_passes=max_passes):
         return True
-    return may_step and approach(columns, work, tol=good_enough)
+    return may_step and approach(columns, work, tol=good_enough, room=room)
 
 
 def next_attempt(n_iter: int, *, is_found: bool, gap: float, goal: float) -> float:
@@ -178,8 +184,10 @@ def project(columns: SortedColumns, work: Workspace, *, aim: float, tol: float, 
             return False
 
 
-def approach(columns: SortedColumns, work: Workspace, *, tol: float) -> bool:
+def approach(columns: SortedColumns, work: Workspace, *, tol: float, room: FloatArray | None = None) -> bool:
     """Turn `columns.p` into a feasible matrix near it, in place, by steps of the splitting; say whether that worked.
+
+    `room` is memory of the shape of `columns.p` to work in. What it held comes back in single precision.
 
     The first steps go towards the nearest one. Then the penalty is so high that distance no longer counts, only the
     sums and the order: the steps end in a matrix that has both, in a tenth of the steps that the nearest takes. They
@@ -187,7 +195,18 @@ def approach(columns: SortedColumns, work: Workspace, *, tol: float) -> bool:
     """
     penalty = _NEAR * row_scale(columns)
     work.reset(columns)
-    state, move = columns.p.copy(), np.empty_like(columns.p)
+    held = None if room is None else room.astype(np.float32)
+    state = np.empty_like(columns.p) if room is None else room
+    state[:] = columns.p
+    is_there = _step_there(columns, work, state, penalty, tol)
+    if held is not None:
+        state[:] = held
+    return is_there
+
+
+def _step_there(columns: SortedColumns, work: Workspace, state: FloatArray, penalty: FloatArray, tol: float) -> bool:
+    """Take the steps of `approach` from a state; `columns.p` is overwritten where they get there."""
+    move = np.empty_like(state)
     with workers_of(columns, work) as workers:
         for n_steps in range(0, _MAX_STEPS, _STEPS):
             if n_steps == _NEAR_STEPS:

@@ -41,6 +41,9 @@ _LEAST_ROWS_PER_SQUARE, _LEAST_ROWS = 50, 1_000
 _WINDOW_WIDTH = 4.0
 #: Share of the rows, per column, that the narrower windows near one end may number.
 _SHARE_OF_ENDS = 0.125
+#: Entries from which on the search for a feasible matrix works in the memory of the state: what that loses of it, the
+#: digits beyond single precision, counts less than another matrix.
+_LARGE = 3_000_000
 #: Residual of the warm start's linear system, in shares of its right-hand side.
 _START_ACCURACY = 0.01
 #: A column starts at 0 where the affine point's first entry is at most this share of its mean.
@@ -77,6 +80,7 @@ def split(
         penalties.descend(start[0], max_iter - n_iter)
         _place_at_affine(state, columns, certificate.affine, start[:2], penalties.of_rows())
         del start
+    certificate.room = state if state.size >= _LARGE else None
     columns = columns.own_order()
     mean: Multipliers | None = None
     multipliers: Multipliers | None = None
@@ -105,6 +109,7 @@ def split(
                 # state - move is a multiplier over the penalty: the multiplier stays
                 state[j] = move[j] + (state[j] - move[j]) * factor[order]
             del factor
+    certificate.room = None
     del workers, penalties, multipliers, mean  # memory for what follows
     if not certificate.is_done():
         certificate.finish(move, columns, state)
