@@ -11,6 +11,7 @@ import pytest
 from scipy.special import softmax
 
 from calibrant import kernels
+from calibrant.errors import ConvergenceWarning
 from calibrant.rank_preserving import RankPreservingResult, projection, solve, splitting
 from calibrant.rank_preserving.certificate import Certificate
 from calibrant.rank_preserving.problem import affine_feasible_point, check_problem, check_rows, unsorted
@@ -165,6 +166,15 @@ def test_steps_find_a_feasible_matrix_near_an_iterate() -> None:
     np.testing.assert_array_equal(room, held)
     assert not approach(columns.replace(p=mixed), work, tol=1e-18, room=room)
     np.testing.assert_array_equal(room, held)
+
+
+def test_a_gap_that_is_out_of_reach_leaves_no_larger_one_than_the_default() -> None:
+    P, counts = confident(600)
+    by_default = solve(P, counts, gap_tol=1e-4)
+    with pytest.warns(ConvergenceWarning, match="above gap_tol=1e-12"):
+        result = solve(P, counts, gap_tol=1e-12, max_iter=by_default.n_iter + 200)
+    assert result.gap <= 1e-4
+    assert_feasible(result, P, counts)
 
 
 @pytest.mark.parametrize("is_large", [False, True])
