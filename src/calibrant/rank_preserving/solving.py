@@ -89,7 +89,8 @@ def solve(
         Largest distance of a row sum from 1 and of a column mean from its margin per row.
     gap_tol : float, optional
         Share by which the objective may lie above the best, 1e-4 by default. Left out, matrices of up to 5,000
-        entries are taken on to 1e-7 where `max_iter` lets them.
+        entries are taken on to 1e-7 where `max_iter` lets them. Below 1e-4 confident outputs may take several times the
+        default of `max_iter`; 1e-4 is reached first.
     max_iter : int
         Largest number of iterations.
     rho : float, optional
