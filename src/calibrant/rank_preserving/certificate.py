@@ -30,13 +30,11 @@ from calibrant.rank_preserving.projection import (
     multiplier_terms,
     next_attempt,
 )
-from calibrant.rank_preserving.result import Progress, StoppingCriteria
+from calibrant.rank_preserving.result import GAP, Progress, StoppingCriteria
 
 #: Passes of a projection by Newton steps, which cost a fifth of an iteration each: at least, per iteration so far, and
 #: at most.
 _LEAST_PASSES, _PASSES_PER_ITERATION, _MOST_PASSES = 500, 1.5, 1_000
-#: The gap that is reached first where a smaller one is asked for: the way to that may be longer than `max_iter`.
-_SECURED = 1e-4
 #: Iterations after which what is good enough is not taken on to the smaller gap.
 _MOST_FOR_TARGET = 5_000
 #: Distance per entry below which gaps are shares of this one, as rounding would decide.
@@ -58,7 +56,8 @@ class Certificate:
         self.work = Workspace.of(columns)
         self.affine = affine_feasible_point(columns, share=self.share_of_slope)
         self.floor = columns.total * columns.p.shape[0] * max(criteria.tol, _LEAST_DISTANCE) ** 2
-        self.bound, self.goal, self.target = 0.0, max(criteria.gap_tol, _SECURED), criteria.target_gap
+        self.bound, self.target = 0.0, criteria.target_gap
+        self.goal = max(criteria.gap_tol, GAP)  # first: the way to a smaller one may be longer than `max_iter`
         self.history: list[Progress] = []
         self.is_overwritten = False
         self.room: FloatArray | None = None  # for searches of feasible matrices, from who has it

@@ -14,13 +14,12 @@ from calibrant.rank_preserving.certificate import certificate_of
 from calibrant.rank_preserving.nearly import LambdaPenalty, Nearly
 from calibrant.rank_preserving.problem import Origin, Ties, above_floor, check_floor, largest_violation, unsorted
 from calibrant.rank_preserving.projection import LARGEST_EXACT, project_exactly
-from calibrant.rank_preserving.result import Progress, RankPreservingResult, StoppingCriteria
+from calibrant.rank_preserving.result import GAP, Progress, RankPreservingResult, StoppingCriteria
 from calibrant.rank_preserving.splitting import alternate, split
 from calibrant.validation import check_choice, check_integer, check_number
 
 Method: TypeAlias = Literal["auto", "adaptive", "admm", "dykstra"]
-#: The gap that is good enough, and the one that matrices of few entries are taken on to.
-_GAP = 1e-4
+#: Entries up to which matrices are taken on to a smaller gap.
 _SMALL, _SMALL_GAP = 5_000, 1e-7
 
 
@@ -84,7 +83,7 @@ class SolveOptions:
     @property
     def allowed_gap(self) -> float:
         """The gap that is good enough."""
-        return _GAP if self.gap_tol is None else float(self.gap_tol)
+        return GAP if self.gap_tol is None else float(self.gap_tol)
 
     def criteria(self, size: int, room: float = 1.0) -> StoppingCriteria:
         """Return the stopping criteria for a matrix of so many entries, and start the timer.

@@ -32,11 +32,12 @@ from calibrant.rank_preserving.projection import (
     mix_in,
     next_attempt,
 )
+from calibrant.rank_preserving.result import GAP
 
-#: With the order kept, the gap that is good enough as a share of the divergence. Matrices of so few entries are taken
-#: on until so many iterations, by goals each of which is this share of the last gap, to this share of `tol` per unit
-#: of weight: entries are as near to the optimum as the gap's square root.
-_GAP, _FEW_ENTRIES, _MOST_FOR_FEW, _NEXT_GOAL, _LEAST_GOAL = 1e-4, 5_000, 2_000, 0.1, 0.01
+#: With the order kept, `GAP` is a share of the divergence. Matrices of so few entries are taken on until so many
+#: iterations, by goals each of which is this share of the last gap, to this share of `tol` per unit of weight: entries
+#: are as near to the optimum as the gap's square root.
+_FEW_ENTRIES, _MOST_FOR_FEW, _NEXT_GOAL, _LEAST_GOAL = 5_000, 2_000, 0.1, 0.01
 #: The splitting: its relaxation, its first penalty, and eigenvalues of the sums' system that count as 0.
 _RELAXATION, _FIRST_PENALTY, _RANK_TOLERANCE = 1.8, 1_000.0, 1e-10
 #: Iterations up to the first check, their growth from check to check, and most between two.
@@ -84,7 +85,7 @@ def largest_divergence(problem: Problem) -> float:
 
 def allowed_gap(problem: Problem, divergence: float, tol: float) -> float:
     """Return by how much the divergence may exceed its bound where the answer counts as the nearest matrix."""
-    return max(_GAP * divergence, tol * problem.total)
+    return max(GAP * divergence, tol * problem.total)
 
 
 class _Column(NamedTuple):

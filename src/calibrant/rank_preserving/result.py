@@ -194,6 +194,10 @@ class RankPreservingResult(Readable):
         return np.asarray(np.abs(np.concatenate(prices)) > _NO_PRICE)
 
 
+#: The gap that is good enough by default, and that is reached first where a smaller one is asked for.
+GAP = 1e-4
+
+
 @dataclass(frozen=True, slots=True)
 class StoppingCriteria:
     """Stopping criteria of an iterative solver, its timer, and the progress callback.
