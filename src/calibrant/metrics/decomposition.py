@@ -295,10 +295,10 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
 
 
 def refit_gains(positives: npt.NDArray[Any], weight: FloatArray, truth: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return how far each draw's refit lies below the true rates by weighted Brier score, and the base rate.
+    """Return by how much each draw's refit has a lower Brier score than the true rates, and its positives less theirs.
 
-    `positives`, shape (draws, m), is the weight of the positives in each of m sorted groups, and the refit is the
-    isotonic regression on these. Scores are sums over the groups; so is the base rate, less the true one.
+    `positives`, shape (draws, m), is the weight of the positives in each of m sorted groups of this `weight`, and the
+    refit is the isotonic regression on their rates. Both are weighted sums over the groups, shape (draws,).
 
     Adjacent groups whose rates do not rise share a block of the answer, whatever the others are, so that all such runs
     of all draws are pooled at once, round after round. Few rounds are left after the first, and few blocks.

@@ -60,7 +60,7 @@ class Certificate:
         self.goal = max(criteria.gap_tol, GAP)  # first: the way to a smaller one may be longer than `max_iter`
         self.history: list[Progress] = []
         self.is_overwritten = False
-        self.room: FloatArray | None = None  # for searches of feasible matrices, from who has it
+        self.room: FloatArray | None = None  # memory that `split` lends to the searches
         self.q: FloatArray | None = None  # where the affine point is the best so far
         self.objective = self.affine_objective = self.measure(affine_columns(columns, *self.affine))[0]
         self.prices = np.zeros(len(columns.p))

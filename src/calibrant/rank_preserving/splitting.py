@@ -41,8 +41,8 @@ _LEAST_ROWS_PER_SQUARE, _LEAST_ROWS = 50, 1_000
 _WINDOW_WIDTH = 4.0
 #: Share of the rows, per column, that the narrower windows near one end may number.
 _SHARE_OF_ENDS = 0.125
-#: Entries from which on the search for a feasible matrix works in the memory of the state: what that loses of it, the
-#: digits beyond single precision, counts less than another matrix.
+#: Entries from which on the search for a feasible matrix works in the memory of the state, which then comes back in
+#: single precision: half a matrix is held meanwhile, and not a whole one.
 _LARGE = 3_000_000
 #: Residual of the warm start's linear system, in shares of its right-hand side.
 _START_ACCURACY = 0.01
