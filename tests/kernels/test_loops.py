@@ -94,6 +94,8 @@ def test_read_only_packages_work_and_fall_back_to_the_users_cache(tmp_path, home
         home.write_text("no folder")
     code = (
         "import numpy as np, calibrant as cb\n"
+        "from calibrant.kernels._jit import compile_at_once\n"
+        "compile_at_once()\n"
         "p = np.linspace(0.01, 0.99, 50)\n"
         "print(cb.VennAbersCalibrator().fit(p, p > 0.4).predict_proba([0.5])[0])\n"
         "from calibrant import kernels\n"

@@ -1,22 +1,20 @@
 """Calibration by a rising smoothing spline on the logit.
 
-Knots are placed; for each of 11 penalties `kernels.spline` fits the values at the knots; each curve's leave-one-out log
+Knots are placed; for each of 11 penalties `rising_curve` fits the values at the knots; each curve's leave-one-out log
 loss is estimated from the inverse of its last system; the curves are averaged by these losses. `SplineCalibrator` says
 what is minimised and where it is from.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from calibrant import kernels
 from calibrant.calibrators.base import BinaryCalibrator, named
+from calibrant.calibrators.rising_curve import Place, fit_rising_curves
 from calibrant.errors import ConvergenceWarning, warn
 from calibrant.logistic import base_logit, fit_slope_intercept, on_logits, platt_targets
 from calibrant.maps import BinaryMap, LogitInterpolatedMap
-from calibrant.numerics import TINY, FloatArray, IntArray, dot, expit, softplus
+from calibrant.numerics import TINY, FloatArray, dot, expit, softplus
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
 from calibrant.validation import InputKind, check_integer
@@ -31,14 +29,10 @@ _LEAST_GAP = 0.01
 _LEAST_SPREAD = 1e-3
 #: Penalties per unit of weight beyond which a curve changes no more.
 _LEAST_SHARE, _LARGEST_SHARE = 1e-8, 1e6
-_TOL = 1e-10
 #: Duality measure per unit of weight that the rounding of the stiffest systems may leave.
 _ACCEPTED = 1e-6
-_MAX_ITER = 200
-#: The start is Platt's line, made to rise by this much per standard deviation and to end within these logits; then the
-#: curve of the penalty before, made to rise by this much between knots.
+#: The start is Platt's line, made to rise by this much per standard deviation and to end within these logits.
 _LEAST_START, _FARTHEST_START = 0.2, 8.0
-_LEAST_RISE = 1e-3
 #: Least share of a row's own influence that the other rows are taken to oppose.
 _LEAST_REST = 1e-3
 #: Smallest curvature whose inverse, times a number near one, is finite when squared.
@@ -130,22 +124,17 @@ def fit_path(ties: TiedScores, knots: FloatArray) -> tuple[FloatArray, FloatArra
     if slope < 0.0:
         slope, intercept = 0.0, level
     line = slope * u + intercept
-    curves, inverses = np.empty((1 + _PENALTIES.size, knots.size)), np.empty((_PENALTIES.size, 3, knots.size))
-    curves[0] = slope * knots + intercept
+    line_at_knots = (slope * knots + intercept)[None]
     leverage = _line_leverage(line, ties, has_slope=slope > 0.0)
     if knots.size == 2:
-        return curves[:1], leave_one_out(ties, line, leverage)[None]
+        return line_at_knots, leave_one_out(ties, line, leverage)[None]
     steepest = _FARTHEST_START / max(-float(knots[0]), float(knots[-1]))
     start = min(max(slope, _LEAST_START), steepest) * knots + level
-    place, rows = _Place.of(u, knots), np.vstack((w, target_weight))
-    for penalty, curve, inverse in zip(_PENALTIES.tolist(), curves[1:], inverses, strict=True):
-        curve[:] = start
-        _fit_curve(place, rows, knots, penalty, curve, inverse)
-        start[1:] = np.maximum(np.diff(curve), _LEAST_RISE)
-        start[0] = curve[0]
-        start = np.cumsum(start)
-    values = np.vstack((line, place.read(curves[1:])))
-    return curves, leave_one_out(ties, values, np.vstack((leverage, place.leverage(inverses))))
+    place = Place.of(u, knots)
+    curves, inverses = _fit_curves(place, ties, target_weight, knots, start)
+    values = np.vstack((line, place.read(curves)))
+    loss = leave_one_out(ties, values, np.vstack((leverage, place.leverage(inverses))))
+    return np.vstack((line_at_knots, curves)), loss
 
 
 def gather(ties: TiedScores, n_ties: int) -> TiedScores:
@@ -168,29 +157,6 @@ def _evenly(ties: TiedScores) -> FloatArray:
     return np.asarray(0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (u - u[0]) / (u[-1] - u[0]))
 
 
-class _Place(NamedTuple):
-    """Where each tie lies among the knots: right of knot `left` by `share` of the gap."""
-
-    left: IntArray
-    share: FloatArray
-
-    @classmethod
-    def of(cls, u: FloatArray, knots: FloatArray) -> _Place:
-        left = np.clip(np.searchsorted(knots, u, side="right") - 1, 0, knots.size - 2)
-        share = (u - knots[left]) / (knots[left + 1] - knots[left])
-        return cls(left, np.clip(share, 0.0, 1.0))
-
-    def read(self, curve: FloatArray) -> FloatArray:
-        """Return the value of a curve, or of several, shape (m, k), at each tie."""
-        return np.asarray((1.0 - self.share) * curve[..., self.left] + self.share * curve[..., self.left + 1])
-
-    def leverage(self, inverse: FloatArray) -> FloatArray:
-        """Return by how much one unit of gradient at each tie moves the curve there, from the bands of the inverse."""
-        t, s = self.share, 1.0 - self.share
-        own = s * s * inverse[..., 0, self.left] + 2.0 * s * t * inverse[..., 1, self.left]
-        return np.asarray(own + t * t * inverse[..., 0, self.left + 1])
-
-
 def _moments(ties: TiedScores) -> tuple[float, float]:
     """Return mean and standard deviation of scores between -1 and 1; outliers don't make the latter tiny."""
     total = float(ties.weight.sum())
@@ -209,22 +175,20 @@ def _place_knots(ties: TiedScores, n_knots: int) -> FloatArray:
     return np.array([*knots, float(u[-1])])
 
 
-def _fit_curve(
-    place: _Place, rows: FloatArray, knots: FloatArray, penalty: float, curve: FloatArray, inverse: FloatArray
-) -> None:
-    """Turn a start into the curve of one penalty at the knots, and write the bands of the inverse of its system."""
-    total = float(rows[0].sum())
-    share = min(max(penalty / total, _LEAST_SHARE), _LARGEST_SHARE)
-    measure, n_iter = kernels.fit_rising_curve(
-        place.left, place.share, rows / total, np.diff(knots), share, _TOL, _MAX_ITER, curve, inverse
-    )
-    inverse /= total
-    if measure > _ACCEPTED:
+def _fit_curves(
+    place: Place, ties: TiedScores, target_weight: FloatArray, knots: FloatArray, start: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the curve of each penalty at the knots, and bands of the inverse of its system."""
+    total = float(ties.weight.sum())
+    shares = np.clip(_PENALTIES / total, _LEAST_SHARE, _LARGEST_SHARE)
+    found = fit_rising_curves(place, ties.weight / total, target_weight / total, np.diff(knots), shares, start)
+    for j in np.flatnonzero(~(found.measure <= _ACCEPTED)):
         warn(
-            f"spline fit at penalty {penalty:g}: duality measure {measure:.2e} > tol {_ACCEPTED:.0e} after "
-            f"{n_iter} iterations",
+            f"spline fit at penalty {_PENALTIES[j]:g}: duality measure {found.measure[j]:.2e} > tol {_ACCEPTED:.0e} "
+            f"after {found.n_iter[j]} iterations",
             ConvergenceWarning,
         )
+    return found.values, found.inverse / total
 
 
 def _line_leverage(f: FloatArray, ties: TiedScores, *, has_slope: bool) -> FloatArray:

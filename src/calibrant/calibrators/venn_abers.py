@@ -61,15 +61,16 @@ class VennAbersCalibrator(BinaryCalibrator):
     def fit_map(self, data: Rows | ScoreSummary) -> VennAbersMap:
         distinct = data.summary().near_ties
         scores, m = distinct.scores, distinct.scores.size
-        points, following = np.empty((m + 1, 4)), np.empty(m + 1, np.int64)
-        kernels.sum_diagram(distinct.weight, distinct.positives, points, following)
+        points = (*_sums_before(distinct.weight), *_sums_before(distinct.positives))
+        following, vertex = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
+        kernels.following_vertices(*points, following)
         start, level = np.empty(m, np.int64), np.empty(m)
 
-        n = kernels.added_levels(points, following, 1.0, start, level)
+        n = kernels.added_levels(*points, following, 1.0, vertex, start, level)
         edges1 = near_ends(np.append(scores[start[1:n] - 1], scores[-1]))[1]
         levels1 = np.append(level[:n], 1.0)
 
-        n = kernels.added_levels(points, following, 0.0, start, level)
+        n = kernels.added_levels(*points, following, 0.0, vertex, start, level)
         edges0, before = near_ends(scores[start[:n]])[0], near_ends(scores[np.maximum(start[:n], 1) - 1])[1]
         edges0[start[:n] > 0] = np.maximum(edges0, np.nextafter(before, np.inf))[start[:n] > 0]
         levels0 = np.append(0.0, np.minimum(level[:n], step_levels(edges0, edges1, levels1)))  # against rounding
@@ -110,6 +111,14 @@ class VennAbersCalibrator(BinaryCalibrator):
         if values.ndim == 2:  # the first class is likely where the second is not
             p0[:, 0], p1[:, 0] = p1[:, 0].copy(), p0[:, 0].copy()
         return p0, p1
+
+
+def _sums_before(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the sums of the first 0, 1, ... values, and what their rounding has lost (Knuth's exact sum of two)."""
+    sums = np.append(0.0, np.cumsum(values))
+    before, total = sums[:-1], sums[1:]
+    kept = total - before
+    return sums, np.append(0.0, np.cumsum((before - (total - kept)) + (values - kept)))
 
 
 def _rising_steps(edges: FloatArray, levels: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -40,6 +40,7 @@ from calibrant.kernels.coupling import couple_rows as couple_rows
 from calibrant.kernels.fold import (
     COARSER as COARSER,
     DEEP_OCTAVES as DEEP_OCTAVES,
+    LOWEST_EXPONENT as LOWEST_EXPONENT,
     PROBABILITY_OCTAVES as PROBABILITY_OCTAVES,
     SCORE_OCTAVES as SCORE_OCTAVES,
     count_in_cells as count_in_cells,
@@ -83,7 +84,6 @@ from calibrant.kernels.sorting import (
     run_lengths as run_lengths,
     weighted_runs as weighted_runs,
 )
-from calibrant.kernels.spline import fit_rising_curve as fit_rising_curve
 from calibrant.kernels.threshold_rounds import (
     map_state as map_state,
     search_all_cuts as search_all_cuts,
@@ -98,4 +98,4 @@ from calibrant.kernels.trees import (
     sum_trees as sum_trees,
 )
 from calibrant.kernels.uniformity import distances_of_sides as distances_of_sides
-from calibrant.kernels.venn_abers import added_levels as added_levels, sum_diagram as sum_diagram
+from calibrant.kernels.venn_abers import added_levels as added_levels, following_vertices as following_vertices

@@ -1,7 +1,7 @@
 """The loops' way from Python to machine code: when it is taken, and the compiler's settings.
 
 To import numba and compile a first loop takes about as long as Python takes to run half a million steps of a loop.
-Loops marked `@interpreted` run in Python until their steps together come to a fifth of that, as many programs need no
+Loops marked `@interpreted` run in Python until their steps together come to half of that, as many programs need no
 more; both give the same bits, as these loops only add, multiply, divide and compare. Where numba isn't installed, all
 loops run in Python, and maps are applied by NumPy.
 """
@@ -23,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Steps that Python takes in this process before loops are compiled.
-_MOST_STEPS = 100_000
+_MOST_STEPS = 250_000
 _steps_left = [_MOST_STEPS]
 _loops: list[Loop[..., Any]] = []
 
