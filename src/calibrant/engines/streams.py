@@ -14,9 +14,10 @@ import numpy.typing as npt
 from calibrant.engines.folding import SummaryBuilder
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.rows import RowReader
+from calibrant.engines.spark_cells import cell_table, has_more_scores
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, unknown_name, warn
 from calibrant.fitted import positive_score
-from calibrant.quantised import QuantisedSummary
+from calibrant.quantised import CellTable, QuantisedSummary
 from calibrant.row_stream import added, joined, summed
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -203,6 +204,8 @@ class SourceStream:
 
     def summaries(self) -> dict[Any, list[ScoreSummary]]:
         """Summarise the one score, or each column against its class: one list for each group, under None without."""
+        if (table := self._cells_of_spark()) is not None:
+            return {None: [table.summary()]}
         stream = self if self.is_binary else self.probabilities()
         source, group = self.reader.source, self.group
         n_states = n_classes = 1 if self.is_binary else len(self.classes)
@@ -223,6 +226,14 @@ class SourceStream:
             raise self._no_rows()
         groups = [None] if group is None else sorted({key for key, _ in found})
         return {key: [found[key, k] for k in range(n_classes)] for key in groups}
+
+    def _cells_of_spark(self) -> CellTable | None:
+        """Return cells that Spark filled itself, of one score as it is read; None where this is not for it."""
+        if self.steps or not self.is_binary or self.group is not None or self.exact is True:
+            return None
+        if self.exact is False or has_more_scores(self.reader, self.max_distinct):
+            return cell_table(self.reader, is_probability=self.input == "probability")
+        return None
 
     def summary(self) -> ScoreSummary:
         (found,) = self.ungrouped().summaries()[None]

@@ -78,6 +78,10 @@ def summarise(
     Where the source tells how many rows it has, "auto" goes by the first 131,072 of them: if these show that all scores
     can't fit, cells are filled at once. Pass `exact=True` where the first rows are not like the others.
 
+    One score of a Spark data frame is put into cells by Spark's own aggregation, unless a row is unusual (a probability
+    nearer to 0 than 2^-150, a label of floating point); with "auto" that is where an estimate by Spark shows that there
+    are too many distinct scores.
+
     Exact summaries of unweighted rows are equal, bit for bit, to `ScoreSummary.from_arrays` of the same rows; sums of
     weights are equal to rounding. Cells have relative width 2^-12 of the distance to 0 or 1 (of the score itself, where
     it is no probability), wider where there are many groups or classes.

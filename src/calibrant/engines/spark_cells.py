@@ -1,0 +1,154 @@
+"""Rows of a Spark data frame in cells of neighbouring scores, by Spark's own aggregation: no row comes to Python.
+
+The cells are those of `calibrant.quantised`, whose bits Spark can't read: a positive number is m 2^e with m in [1, 2),
+and its cell within octave e is the floor of (m - 1) 2^n_bits. Where the logarithm is rounded to the wrong side of an
+octave, that floor is -1, or 2^n_bits, and the cell is right all the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from calibrant import kernels
+from calibrant.quantised import MOST_BITS, CellTable
+from calibrant.tables import SparkSource, column_of
+
+if TYPE_CHECKING:
+    from calibrant.engines.rows import RowReader
+
+_WHOLE = ("byte", "short", "integer", "long")
+#: Keys of rows that are left to the reader, which says what is wrong with them or takes them, and of weight zero.
+_LEFT, _WEIGHTLESS = -1, -2
+#: An estimate of distinct scores this many times as high as what fits is surely above it; its standard error is 2%.
+_SURELY = 1.2
+_ESTIMATE_ERROR = 0.02
+
+
+def has_more_scores(reader: RowReader, most: int) -> bool:
+    """Say whether a frame surely has more distinct scores than these, by an estimate where it has so many rows."""
+    source = reader.source
+    if not isinstance(source, SparkSource) or source.n_rows <= most or _label(reader, source) is None:
+        return False
+    from pyspark.sql import functions as sf
+
+    estimate = sf.approx_count_distinct(column_of(reader.score[0]), _ESTIMATE_ERROR)
+    return bool(source.frame.agg(estimate).collect()[0][0] > _SURELY * most)
+
+
+def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
+    """Return the rows of one score in cells; None where a row or a column is not of the most usual kind.
+
+    Such rows are for the reader: it refuses them, in words, or knows what to do.
+    """
+    source = reader.source
+    if not isinstance(source, SparkSource) or (labels := _label(reader, source)) is None:
+        return None
+    from pyspark.sql import functions as sf
+
+    is_known, is_positive = labels
+    score = column_of(reader.score[0]).cast("double")
+    is_usual = ~source.is_missing(reader.score[0]) & is_known
+    one, infinity = sf.lit(1.0), sf.lit(float("inf"))
+    octaves = _PROBABILITIES if is_probability else _SCORES
+    distance = sf.least(score, one - score) if is_probability else sf.abs(score)
+    if is_probability:
+        is_usual &= score.between(sf.lit(0.0), one) & ((distance == 0.0) | (distance >= octaves.least))
+    else:
+        is_usual &= distance < infinity
+    weight, kind = one, sf.when(~is_usual, _LEFT)
+    if reader.weight is not None:
+        weight = column_of(reader.weight).cast("double")
+        is_fine = ~source.is_missing(reader.weight) & (weight >= 0.0) & (weight < infinity)
+        kind = sf.when(~(is_usual & is_fine), _LEFT).when(weight == 0.0, _WEIGHTLESS)
+    table = CellTable.empty(MOST_BITS, is_probability=is_probability)
+    columns = {"score": score, "distance": distance, "weight": weight, "kind": kind.otherwise(0)}
+    columns |= {"positive": sf.when(is_positive, weight).otherwise(0.0)}
+    rows = source.frame.select(*(column.alias(name) for name, column in columns.items()))
+    # a column for each step, so that none is computed twice
+    rows = rows.withColumn("size", octaves.clamped(sf.col("distance")))
+    rows = rows.withColumn("exponent", sf.floor(sf.log2("size")).cast("int"))
+    rows = rows.withColumn("place", octaves.place(sf.col("size"), sf.col("exponent")))
+    cell = (_probability_cell if is_probability else _score_cell)(table.cells.shape[0] - 1)
+    found = (
+        rows.groupBy(sf.when(sf.col("kind") < 0, sf.col("kind")).otherwise(cell).alias("cell"))
+        .agg(
+            *(sf.sum(each) for each in (sf.col("weight"), sf.col("weight") * sf.col("weight"), sf.col("positive"))),
+            sf.sum(sf.col("weight") * sf.col("score")),
+            sf.min("score"),
+            sf.max("score"),
+        )
+        .toArrow()
+    )
+    at, *sums = (found.column(j).to_numpy() for j in range(7))
+    if (at == _LEFT).any():
+        return None
+    kept = at >= 0
+    table.cells[at[kept]] = np.column_stack(sums)[kept]
+    return table
+
+
+class _Octaves(NamedTuple):
+    """The exponents of two between which numbers are told apart."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def least(self) -> float:
+        """The least number that is told apart from less."""
+        return 2.0**self.lowest
+
+    def clamped(self, number: Any) -> Any:
+        """Return the nearest number in these octaves, of whatever is no number the highest."""
+        from pyspark.sql import functions as sf
+
+        return sf.greatest(sf.least(number, sf.lit(2.0**self.highest)), sf.lit(self.least))
+
+    def place(self, number: Any, exponent: Any) -> Any:
+        """Return 2^n_bits e + floor((m - 1) 2^n_bits) of a number m 2^e; `exponent` may be off by one."""
+        from pyspark.sql import functions as sf
+
+        powers = sf.array(*(sf.lit(2.0**-e) for e in range(self.lowest - 1, self.highest + 2)))
+        scaled = number * sf.get(powers, exponent - (self.lowest - 1))
+        return exponent * (1 << MOST_BITS) + sf.floor((scaled - 1.0) * float(1 << MOST_BITS)).cast("int")
+
+
+_PROBABILITIES = _Octaves(-kernels.PROBABILITY_OCTAVES, -1)
+_SCORES = _Octaves(kernels.LOWEST_EXPONENT - 1, kernels.LOWEST_EXPONENT + kernels.SCORE_OCTAVES + 1)
+
+
+def _label(reader: RowReader, source: SparkSource) -> tuple[Any, Any] | None:
+    """Return the conditions that a label is known, and positive; None where columns are not of the usual kinds."""
+    from pyspark.sql import functions as sf
+
+    kinds = {name: source.frame.schema[name].dataType.typeName() for name in reader.required}
+    numbers = [*reader.score, *([] if reader.weight is None else [reader.weight])]
+    if any(kinds[name] not in ("double", "float", *_WHOLE) for name in numbers):
+        return None
+    usual = {"i": _WHOLE, "u": _WHOLE, "b": ("boolean",), "O": ("string",)}
+    if kinds[reader.label] not in usual.get(reader.classes.dtype.kind, ()):
+        return None
+    label = column_of(reader.label)
+    negative, positive = (label == sf.lit(value) for value in reader.classes.tolist())
+    return label.isNotNull() & (negative | positive), positive
+
+
+def _probability_cell(last: int) -> Any:
+    """Return the cell of a probability, of the columns that lead there."""
+    from pyspark.sql import functions as sf
+
+    before = 1 + (kernels.DEEP_OCTAVES << (MOST_BITS - kernels.COARSER)) + (kernels.PROBABILITY_OCTAVES << MOST_BITS)
+    key = sf.when(sf.col("distance") > 0.0, sf.col("place") + before).otherwise(0)
+    return sf.when(sf.col("score") > 0.5, last - key).otherwise(key)
+
+
+def _score_cell(last: int) -> Any:
+    """Return the cell of any finite score, of the columns that lead there."""
+    from pyspark.sql import functions as sf
+
+    half = (last + 1) // 2
+    fine = sf.col("place") + (1 - (kernels.LOWEST_EXPONENT << MOST_BITS))
+    key = sf.when(sf.col("distance") > 0.0, sf.greatest(sf.least(fine, sf.lit(half - 1)), sf.lit(1))).otherwise(0)
+    return sf.when(sf.col("score") < 0.0, half - key).otherwise(half + key)
