@@ -43,7 +43,7 @@ _MOST_SPLITS = 4
 _LEAST_FALL = 0.75
 #: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they decide about most of these, up
 #: to what memory is asked to hold.
-_PARTS_FACTOR = 4.0
+_PARTS_FACTOR = 8.0
 _MOST_PARTS = 1 << 21
 
 
