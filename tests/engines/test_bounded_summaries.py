@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 
 import calibrant as cb
 from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, summarise
+from calibrant.engines.folding import _n_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
 from calibrant.quantised import CellTable
@@ -202,3 +205,23 @@ def test_weighted_blocks_are_those_of_all_rows_to_rounding() -> None:
     np.testing.assert_array_equal(found.first, wanted.first)
     np.testing.assert_array_equal(found.last, wanted.last)
     np.testing.assert_allclose(found.rate, wanted.rate, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_scores", [1, 10, 1_001, 50_000])
+def test_repeated_scores_that_fit_stay_exact(tmp_path: Path, n_scores: int) -> None:
+    """The first 131,072 rows tell how many scores there are, however often each of them comes."""
+    n = 300_000
+    p = np.random.default_rng(0).integers(0, n_scores, n) / max(n_scores - 1, 1)
+    pq.write_table(pa.table({"p": p, "y": np.arange(n) % 2}), tmp_path / "rows.parquet")
+    found = summarise(tmp_path / "rows.parquet", max_distinct=2 * n_scores)
+    assert not isinstance(found, QuantisedSummary)
+    assert found.scores.size == np.unique(p).size
+    if n_scores > 1:
+        assert isinstance(summarise(tmp_path / "rows.parquet", max_distinct=n_scores // 2), QuantisedSummary)
+
+
+@given(st.integers(2, 200_000), st.floats(1.0, 1e7))
+def test_the_number_of_scores_is_told_from_those_seen(n_rows: int, n_scores: float) -> None:
+    seen = round(n_scores * -np.expm1(-n_rows / n_scores))
+    found = _n_scores(n_rows, max(seen, 1))
+    assert found * -np.expm1(-n_rows / found) == pytest.approx(min(max(seen, 1), n_rows - 1), rel=1e-9)

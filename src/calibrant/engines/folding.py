@@ -216,14 +216,12 @@ class SummaryBuilder:
     def _is_hopeless(self) -> bool:
         """Say whether the first rows show that the scores of all rows can't fit.
 
-        Of D scores, all as frequent, r rows show D (1 - exp(-r / D)), or about r - r^2 / (2 D); where some are more
-        frequent they show fewer, and D is taken to be smaller than it is.
+        Where some scores are more frequent than others, there are taken to be fewer than there are.
         """
-        if not self.n_rows or not self.n_flushed:
+        if not self.n_rows or self.n_flushed < 2:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
-        n_repeated = max(self.n_flushed - self._size(), 1)
-        n_scores = self.n_flushed**2 / (2.0 * n_repeated)
+        n_scores = _n_scores(self.n_flushed, self._size())
         return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > _SURELY * self.max_distinct
 
     def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
@@ -244,3 +242,16 @@ def _joined(
         return scores, positive, None
     weights = [np.ones(part[0].size) if part[2] is None else part[2] for part in parts]
     return scores, positive, np.concatenate(weights)
+
+
+def _n_scores(n_rows: int, n_seen: int) -> float:
+    """Return how many scores there are, all as frequent, of which so many rows show so many: D (1 - exp(-r / D))."""
+    seen = min(n_seen, n_rows - 1) / n_rows
+    few, many = 0.0, 1.0 / seen  # rows of each score: more than there are, and fewer
+    for _ in range(64):
+        middle = 0.5 * (few + many)
+        if -math.expm1(-middle) > seen * middle:
+            few = middle
+        else:
+            many = middle
+    return n_rows / many
