@@ -177,6 +177,8 @@ def row_max(values: FloatArray) -> FloatArray:
 def _by_row(operation: np.ufunc, values: FloatArray) -> FloatArray:
     if values.shape[1] > _FEW_COLUMNS:
         return np.asarray(operation.reduce(values, axis=1))
+    if values.size < FEW_VALUES:
+        return np.asarray(operation.accumulate(values, axis=1)[:, -1].copy())  # in the same order: the same bits
     out: FloatArray = values[:, 0].copy()
     for k in range(1, values.shape[1]):
         operation(out, values[:, k], out=out)

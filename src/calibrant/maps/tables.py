@@ -312,13 +312,14 @@ def interpolate(scores: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
 
 def _interpolate_one(value: float, x: FloatArray, y: FloatArray) -> float:
     """Interpolate one value with the operations of `_interpolate` and of `knot_pieces`, on the one piece it lies in."""
-    if value <= x[0]:
+    first, last = x.item(0), x.item(-1)
+    if value <= first:
         return y.item(0)
-    if value >= x[-1]:
+    if value >= last:
         return y.item(-1)
     low = int(x.searchsorted(value, side="right")) - 1
     start, end, left, right = x.item(low), x.item(low + 1), y.item(low), y.item(low + 1)
-    unit = 1.0 if math.isfinite(x.item(-1) - x.item(0)) else 0.5
+    unit = 1.0 if math.isfinite(last - first) else 0.5
     width = unit * end - unit * start
     inverse_width = 1.0 / width if width > 0.0 else 0.0
     inverse_width = inverse_width if math.isfinite(inverse_width) else 0.0
