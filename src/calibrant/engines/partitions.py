@@ -43,7 +43,7 @@ _MOST_SPLITS = 4
 _LEAST_FALL = 0.75
 #: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they decide about most of these, up
 #: to what memory is asked to hold.
-_PARTS_FACTOR = 8.0
+_PARTS_FACTOR = 4.0
 _MOST_PARTS = 1 << 21
 
 
@@ -165,7 +165,7 @@ def _split(stream: RowStream, cells: _Cells, flags: BoolArray, within: Callable[
         return at, parts[at]
 
     _, filled = stream.reduce(partial, _merge_parts, is_large=True)
-    n_rows, weight_sum, positives, low, high = np.ascontiguousarray(filled.T)
+    n_rows, weight_sum, positives, low, high = filled.T
     order = np.argsort(np.concatenate((alone.low, low)), kind="stable")
     split = _Cells(low, high, weight_sum, positives, n_rows)
     return _Cells(*(np.concatenate(columns)[order] for columns in zip(alone, split, strict=True)))
@@ -189,13 +189,15 @@ def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
 
     Weights that are counts of rows are compared as integers. Scores within a few units in the last place are one.
     """
-    first, last, weight, positives = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    columns = list(zip(*parts, strict=True))  # joined one by one, as memory is short here
+    first = np.concatenate(columns[0])
     order = np.argsort(first)
-    first, last = first[order], last[order]
+    first, last = first[order], np.concatenate(columns[1])[order]
     tie = np.empty(first.size, np.int64)
     tie = tie[: kernels.near_starts(first.view(np.uint64), tie)]
     first, last = first[tie], last[np.append(tie[1:], last.size) - 1]
-    w, p = (np.add.reduceat(column[order], tie) for column in (weight, positives))
+    w, p = (np.add.reduceat(np.concatenate(column)[order], tie) for column in columns[2:])
+    del order, tie
     if is_counted:
         w, p = w.astype(np.int64), p.astype(np.int64)
     out_weight, out_positives, end = np.empty_like(w), np.empty_like(p), np.empty(w.size, np.int64)
