@@ -73,3 +73,10 @@ def test_systems_that_rounding_makes_indefinite_are_lifted_alone():
     x = _solved(factors[0], np.array([1.0, 0.0, 1.0]))
     np.testing.assert_allclose(x, 1.0, rtol=1e-14)
     assert np.isfinite(factors).all()
+
+
+def test_a_curve_whose_numbers_are_not_finite_spoils_no_other():
+    found, alone = fit(40, np.array([np.nan, 0.01]))[0], fit(40, np.array([0.01]))[0]
+    assert np.isnan(found.measure[0])
+    assert found.n_iter[0] == 1
+    np.testing.assert_allclose(found.values[1], alone.values[0], rtol=1e-12)

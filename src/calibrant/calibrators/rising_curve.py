@@ -185,6 +185,10 @@ class _Steps:
         bands[:, :-1, 1] -= self.stiffness
         gradient[:, :-1] += self.push
         gradient[:, 1:] -= self.push
+        is_lost = ~np.isfinite(bands[..., 0]).all(axis=1)
+        if is_lost.any():  # its numbers would spread to others, which LAPACK solves with it
+            bands[is_lost] = (1.0, 0.0, 0.0)
+            is_done, measure = is_done | is_lost, np.where(is_lost, np.nan, measure)
         self.gradient, self.factors = gradient, _factored(bands)
         return is_done, measure
 
