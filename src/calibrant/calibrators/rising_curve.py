@@ -239,6 +239,7 @@ def _factored(bands: FloatArray) -> FloatArray:
 
 
 def _solved(factors: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the solution x of A x = b, of the Cholesky factor's bands of A, shape (k, 3)."""
     from scipy.linalg import lapack
 
     return np.asarray(lapack.dpbtrs(factors.T, b, lower=1)[0])

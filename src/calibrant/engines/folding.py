@@ -24,7 +24,7 @@ from calibrant.summary import DistinctScores, ScoreSummary
 _FIRST_ROWS = 1 << 17
 _BUFFERED_ROWS = 1 << 22
 #: Exact summaries are not tried where there seem to be so many times more scores than fit.
-_SURELY = 1.1
+SURELY = 1.1
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class SummaryBuilder:
             return False
         n_classes = max(1, len({k for _, k in self.states}))
         n_scores = _n_scores(self.n_flushed, self._size())
-        return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > _SURELY * self.max_distinct
+        return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > SURELY * self.max_distinct
 
     def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
         """Return the summary of each group and class."""
@@ -245,7 +245,7 @@ def _joined(
 
 
 def _n_scores(n_rows: int, n_seen: int) -> float:
-    """Return how many scores there are, all as frequent, of which so many rows show so many: D (1 - exp(-r / D))."""
+    """Return the D of D (1 - exp(-r / D)) = `n_seen`: of D scores, all as frequent, r rows show so many."""
     seen = min(n_seen, n_rows - 1) / n_rows
     few, many = 0.0, 1.0 / seen  # rows of each score: more than there are, and fewer
     for _ in range(64):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import kernels
+from calibrant.engines.folding import SURELY
 from calibrant.quantised import MOST_BITS, CellTable
 from calibrant.tables import SparkSource, column_of
 
@@ -21,26 +22,25 @@ if TYPE_CHECKING:
 _WHOLE = ("byte", "short", "integer", "long")
 #: Keys of rows that are left to the reader, which says what is wrong with them or takes them, and of weight zero.
 _LEFT, _WEIGHTLESS = -1, -2
-#: An estimate of distinct scores this many times as high as what fits is surely above it; its standard error is 2%.
-_SURELY = 1.2
+#: Standard error of an estimate of how many distinct scores there are.
 _ESTIMATE_ERROR = 0.02
 
 
 def has_more_scores(reader: RowReader, most: int) -> bool:
-    """Say whether a frame surely has more distinct scores than these, by an estimate where it has so many rows."""
+    """Say whether the rows are those of Spark and surely have more distinct scores than `most`, by Spark's estimate."""
     source = reader.source
     if not isinstance(source, SparkSource) or source.n_rows <= most or _label(reader, source) is None:
         return False
     from pyspark.sql import functions as sf
 
     estimate = sf.approx_count_distinct(column_of(reader.score[0]), _ESTIMATE_ERROR)
-    return bool(source.frame.agg(estimate).collect()[0][0] > _SURELY * most)
+    return bool(source.frame.agg(estimate).collect()[0][0] > SURELY * most)
 
 
 def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
-    """Return the rows of one score in cells; None where a row or a column is not of the most usual kind.
+    """Return the rows of one score in cells; None where a row or a column is not of an ordinary kind.
 
-    Such rows are for the reader: it refuses them, in words, or knows what to do.
+    Rows that are not are for the reader: it refuses them, and says why, or knows what to do.
     """
     source = reader.source
     if not isinstance(source, SparkSource) or (labels := _label(reader, source)) is None:
