@@ -247,7 +247,7 @@ def _joined(
 def _n_scores(n_rows: int, n_seen: int) -> float:
     """Return the D of D (1 - exp(-r / D)) = `n_seen`: of D scores, all as frequent, r rows show so many."""
     seen = min(n_seen, n_rows - 1) / n_rows
-    few, many = 0.0, 1.0 / seen  # rows of each score: more than there are, and fewer
+    few, many = 0.0, 1.0 / seen  # between these lies r / D, how many rows each score has
     for _ in range(64):
         middle = 0.5 * (few + many)
         if -math.expm1(-middle) > seen * middle:
