@@ -26,6 +26,8 @@ _APPLY_GOAL = 3.0
 #: The largest growth exponent that n log n has between these sizes.
 _GROWTH_GOAL = 1.1
 _MEMORY_GOAL = 1.25
+#: Megabytes that a page on the most rows takes at most, the program itself included.
+_REPORT_GOAL = 400.0
 
 _START = """\
 import json, os, sys, time
@@ -78,6 +80,11 @@ def apply(folder, out):
     calibrator = cb.IsotonicCalibrator().fit(p, [i * 7919 % 2000 < i for i in range(2001)])
     cb.engines.apply(calibrator, folder, out, score="p")
 
+def report(folder, out):
+    from calibrant.cli import main
+    os.makedirs(out, exist_ok=True)
+    main(["report", folder, "--score", "p", "--label", "y", "-o", out + "/page.html"], standalone_mode=False)
+
 step, small, folder, out = sys.argv[1:]
 run = globals()[step]
 run(small, out + "-small")
@@ -86,7 +93,16 @@ cpu, wall = time.process_time(), time.perf_counter()
 run(folder, out)
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu, peak_mb()]))
 """
-_STEPS = ("plain_scan", "summarise", "summarise_in_cells", "fit_isotonic", "fit_sigmoid", "plain_copy", "apply")
+_STEPS = (
+    "plain_scan",
+    "summarise",
+    "summarise_in_cells",
+    "fit_isotonic",
+    "fit_sigmoid",
+    "plain_copy",
+    "apply",
+    "report",
+)
 
 
 class Measured(NamedTuple):
@@ -111,7 +127,7 @@ def run() -> Results:
                 for step in _STEPS:
                     found.setdefault((step, n), []).append(measure(step, root))
             clear(root / "rows")
-            report(results, n, found)
+            judge(results, n, found)
     grow(results, found)
     run_spark(results)
     return results
@@ -123,7 +139,7 @@ def measure(step: str, root: Path) -> Measured:
     done = subprocess.run(args, check=True, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     for folder in root.glob("out*"):
         clear(folder)
-    return Measured(*json.loads(done.stdout))
+    return Measured(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def clear(folder: Path) -> None:
@@ -133,7 +149,7 @@ def clear(folder: Path) -> None:
     folder.rmdir()
 
 
-def report(results: Results, n: int, found: dict[tuple[str, int], list[Measured]]) -> None:
+def judge(results: Results, n: int, found: dict[tuple[str, int], list[Measured]]) -> None:
     """Note the steps of one size, and their ratios to the scan and the copy."""
     case = f"{n:.0e} rows"
     rounds = {}
@@ -149,6 +165,9 @@ def report(results: Results, n: int, found: dict[tuple[str, int], list[Measured]
     results.ratio(case, "exact isotonic fit / scan", rounds["fit_isotonic"], scan, at_most=goal)
     results.ratio(case, "sigmoid fit / scan", rounds["fit_sigmoid"], scan)
     results.ratio(case, "apply / read and write", rounds["apply"], copy, at_most=_APPLY_GOAL)
+    if n == SIZES[-1]:
+        most = max(m.peak_mb for m in found["report", n])
+        results.difference(case, "report: peak memory, MB", most, at_most=_REPORT_GOAL)
 
 
 def least_cpu_s(measured: list[Measured]) -> float:
@@ -161,7 +180,7 @@ def grow(results: Results, found: dict[tuple[str, int], list[Measured]]) -> None
     for low, high in pairwise(SIZES):
         case = f"{low:.0e} to {high:.0e} rows"
         for step in _STEPS[1:]:
-            if step == "plain_copy":
+            if step in ("plain_copy", "report"):  # the page is of scores where they fit into memory, else of cells
                 continue
             before, after = found[step, low], found[step, high]
             exponent = math.log(least_cpu_s(after) / least_cpu_s(before)) / math.log(high / low)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -72,6 +75,23 @@ def test_parts_of_a_parquet_file_are_whole_row_groups_and_together_all_its_rows(
     assert [i for part in parts for i in part.read()["id"].to_pylist()] == list(range(5))
     assert [i for part in parts for b in part.scan(["id"]) for i in b.table["id"].to_pylist()] == list(range(5))
     assert [i for part in parts for table in part.tables() for i in table["id"].to_pylist()] == list(range(5))
+
+
+def test_a_parquet_file_larger_than_memory_is_not_held(tmp_path: Path) -> None:
+    """Asked for all row groups at once, Arrow reads ahead of the batches that are taken, to the end of the file."""
+    path = tmp_path / "t.parquet"
+    scores = pa.table({"p": np.random.default_rng(0).random(1 << 22)})
+    pq.write_table(scores, path, row_group_size=1 << 17)
+    code = f"""
+import pyarrow as pa
+from calibrant.tables import open_rows
+rows = sum(batch.table.num_rows for batch in open_rows({str(path)!r}).scan(["p"]))
+print(rows, pa.default_memory_pool().max_memory())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    rows, most = map(int, done.stdout.split())
+    assert rows == 1 << 22
+    assert most < scores.nbytes / 4
 
 
 def test_a_parquet_file_without_rows_has_no_batches(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO
 
 from calibrant.tables.formats import FileBytes
@@ -97,14 +96,9 @@ class ParquetFile(TableFile):
             yield from self._batches(opened, self._groups(opened))
 
     def split(self, part_rows: int) -> list[ParquetFile]:
-        cuts, n_rows = [0], 0
-        sizes = self._group_sizes()
-        for i, size in enumerate(sizes, start=1):
-            n_rows += size
-            if n_rows >= part_rows or i == len(sizes):
-                cuts.append(i)
-                n_rows = 0
-        return [ParquetFile(self.file, range(*ends)) for ends in pairwise(cuts)] if len(cuts) > 2 else [self]
+        with explained(self.name), self._open() as opened:
+            parts = list(self._runs(opened, self._groups(opened), part_rows))
+        return [ParquetFile(self.file, part) for part in parts] if len(parts) > 1 else [self]
 
     def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
         """Write the row groups with new columns; types, metadata, codec and row groups up to 2^20 rows stay."""
@@ -116,7 +110,7 @@ class ParquetFile(TableFile):
             schema = new.schema_of(opened.schema_arrow.empty_table())
             with pq.ParquetWriter(out, schema, compression=_codec(opened.metadata)) as writer:
                 for group in self._groups(opened):
-                    for table in self._batches(opened, [group], _COPIED_ROWS):
+                    for table in self._batches(opened, range(group, group + 1), _COPIED_ROWS):
                         values = new.values(table, n_rows)
                         writer.write_table(new.append_to(table, values), row_group_size=table.num_rows)
                         written = written.with_rows(values, new.missing)
@@ -145,14 +139,25 @@ class ParquetFile(TableFile):
         with explained(self.name), self._open() as opened:
             return [opened.metadata.row_group(i).num_rows for i in self._groups(opened)]
 
-    @staticmethod
+    @classmethod
     def _batches(
-        opened: pq.ParquetFile, row_groups: Sequence[int], n_rows: int = BATCH_ROWS, columns: list[str] | None = None
+        cls, opened: pq.ParquetFile, row_groups: range, n_rows: int = BATCH_ROWS, columns: list[str] | None = None
     ) -> Iterator[pa.Table]:
         import pyarrow as pa
 
-        for batch in opened.iter_batches(n_rows, row_groups, columns):
-            yield pa.Table.from_batches([batch])
+        for run in cls._runs(opened, row_groups, n_rows):  # Arrow reads ahead to the end of what it is asked for
+            for batch in opened.iter_batches(n_rows, run, columns):
+                yield pa.Table.from_batches([batch])
+
+    @staticmethod
+    def _runs(opened: pq.ParquetFile, row_groups: range, n_rows: int) -> Iterator[range]:
+        """Yield neighbouring row groups that hold so many rows together, or more; the last may hold fewer."""
+        start, size = row_groups.start, 0
+        for group in row_groups:
+            size += opened.metadata.row_group(group).num_rows
+            if size >= n_rows or group == row_groups.stop - 1:
+                yield range(start, group + 1)
+                start, size = group + 1, 0
 
 
 def _codec(metadata: pq.FileMetaData) -> str:
