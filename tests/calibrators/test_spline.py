@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import calibrant as cb
-from calibrant.calibrators.rising_curve import Place, fit_rising_curves
-from calibrant.calibrators.spline import fit_path, gather, leave_one_out
+from calibrant.calibrators.rising_curve import CurveProblem, Place, fit_rising_curves
+from calibrant.calibrators.spline import fit_paths, gather, leave_one_out
 from calibrant.errors import ConvergenceWarning, InvalidInputError
 from calibrant.logistic import fit_slope_intercept, platt_targets
 from calibrant.numerics import expit, softplus
@@ -51,7 +51,8 @@ def fit(ties, knots, penalty, target, weight=None):
     weight = ties.weight if weight is None else weight
     total = weight.sum()
     place, start = Place.of(ties.scores, knots), np.linspace(-1.0, 1.0, knots.size)
-    found = fit_rising_curves(place, weight / total, target / total, np.diff(knots), np.array([penalty / total]), start)
+    shares = np.array([penalty / total])
+    (found,) = fit_rising_curves([CurveProblem(place, weight / total, target / total, np.diff(knots), shares, start)])
     assert found.measure[0] < 1e-7
     return found.values[0], found.inverse[0] / total
 
@@ -95,7 +96,7 @@ def test_a_huge_penalty_gives_the_line_of_platt():
     slope, intercept = fit_slope_intercept(ties)
     curve, _ = fit(ties, knots, 1e9, platt_targets(ties))
     np.testing.assert_allclose(curve, slope * knots + intercept, atol=1e-5)
-    np.testing.assert_allclose(fit_path(ties, knots)[0][0], slope * knots + intercept, atol=1e-12)
+    np.testing.assert_allclose(fit_paths([(ties, knots)])[0][0][0], slope * knots + intercept, atol=1e-12)
 
 
 @pytest.mark.parametrize("penalty", [0.1, 10.0, 1e4])
@@ -122,7 +123,7 @@ def test_leave_one_out_loss_is_that_of_refits(penalty):
 def test_the_straight_line_s_leave_one_out_loss_is_that_of_refits():
     ties = standard_ties(n=80, seed=3)
     target = platt_targets(ties)
-    estimate = fit_path(ties, ties.scores[[0, -1]])[1][0]
+    estimate = fit_paths([(ties, ties.scores[[0, -1]])])[0][1][0]
     refits = 0.0
     for i in range(80):
         kept = np.arange(80) != i

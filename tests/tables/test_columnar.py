@@ -19,7 +19,7 @@ import pytest
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables import NewColumns, append_columns, open_rows, read_columns
-from calibrant.tables.columnar import ParquetFile
+from calibrant.tables.columnar import ArrowFile, ParquetFile
 from calibrant.tables.formats import open_bytes
 from table_bytes import parquet_bytes
 
@@ -41,6 +41,20 @@ def test_an_arrow_file_is_a_source_like_any_other(tmp_path: Path, name: str) -> 
     assert source.read(["n", "kind"]).to_pydict() == {"n": [1, None, 3], "kind": ["b", None, "b"]}
     (batch,) = source.scan(["kind"])
     assert (batch.table["kind"].type, batch.first_row) == (pa.string(), 0)
+
+
+def test_an_arrow_file_says_how_many_rows_it_has_and_is_read_by_columns(tmp_path: Path) -> None:
+    path = tmp_path / "t.arrow"
+    text = pa.array(["x" * 1000] * 4096)
+    table = pa.table({"text": text, "p": np.linspace(0.0, 1.0, 4096), "y": pa.array(np.zeros(4096, np.int8))})
+    feather.write_feather(table, str(path), compression="uncompressed", chunksize=1000)
+    source = ArrowFile(open_bytes(path))
+    assert source.n_rows == 4096
+    assert [each.column_names for each in source.scan_tables(["y", "p"])] == [["p", "y"]] * 6
+    assert source.read(["y", "p"]).equals(table.select(["y", "p"]))
+    (tmp_path / "t2.arrow").write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(InvalidInputError, match=r"t2\.arrow can't be read, or is broken"):
+        _ = ArrowFile(open_bytes(tmp_path / "t2.arrow")).n_rows
 
 
 def test_new_columns_leave_the_types_of_an_arrow_file(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupli
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, row_splits
+from calibrant.calibrators.cross_fit import Split, fits_by_fold, fits_together, row_splits
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -277,7 +277,7 @@ class AutoCalibrator(BinaryCalibrator):
         base = Candidate("base_rate", entropy, np.nan, np.nan, 1.0)
         reason = "Constant scores tell no row from another: they become the base rate."
         self.report_ = AutoReport((), base, base.name, reason, round(summary.total_weight), 0)
-        fitted = _fit_of(SigmoidCalibrator(input=self.input))(summary)
+        fitted = _FitOf(SigmoidCalibrator(input=self.input))(summary)
         return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), LEAST)
 
     def map_of(self, rows: Rows) -> Map:
@@ -333,7 +333,7 @@ _Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
 
 def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name. Of many rows spline makes quadratic superfluous."""
-    rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
+    rising = {"spline": _FitOf(SplineCalibrator(input=input)), "venn_abers": _FitOf(VennAbersCalibrator(input=input))}
     if input == "score":
         sigmoid = SigmoidCalibrator(input=input)
 
@@ -354,12 +354,21 @@ def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
 
     tried: dict[str, _Fit] = {NONE: as_it_is, "temperature": fit_temperature}
     if is_small:
-        tried["quadratic"] = _fit_of(QuadraticCalibrator(input=input))
+        tried["quadratic"] = _FitOf(QuadraticCalibrator(input=input))
     return {**tried, **rising}
 
 
-def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
-    return lambda data: cast("SingleMap", calibrator.fit_map(data))
+class _FitOf:
+    """Fits by a calibrator, which may share work among those of several folds."""
+
+    def __init__(self, calibrator: BinaryCalibrator) -> None:
+        self.calibrator = calibrator
+
+    def __call__(self, data: Rows | ScoreSummary) -> SingleMap:
+        return cast("SingleMap", self.calibrator.fit_map(data))
+
+    def many(self, data: list[Rows]) -> list[SingleMap]:
+        return cast("list[SingleMap]", self.calibrator.fit_maps(data))
 
 
 def _sample(summary: ScoreSummary, seed: int) -> tuple[Rows, int]:
@@ -410,7 +419,8 @@ def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     """
     is_kept = sample.n_rows <= _MOST_KEPT
     out = np.empty((len(folds) if is_kept else 1, sample.n_rows))
-    for i, (held, rest, fitted) in enumerate(fits_by_fold(sample, folds, fit)):
+    fits = fits_together(sample, folds, fit.many) if isinstance(fit, _FitOf) else fits_by_fold(sample, folds, fit)
+    for i, (held, rest, fitted) in enumerate(fits):
         at = (i, slice(None)) if is_kept else (0, held)
         if fitted is not None:
             out[at] = logit(clip_open(fitted.apply(sample.scores[at[1]]), LEAST))

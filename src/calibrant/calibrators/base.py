@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -226,6 +226,10 @@ class BinaryCalibrator(Calibrator):
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         """Fit the map to checked rows of one score, or to their summary, of both classes."""
 
+    def fit_maps(self, data: Iterable[Rows | ScoreSummary]) -> list[BinaryMap]:
+        """Fit a map to each of several, such as the columns of one-vs-rest; some calibrators share work among them."""
+        return [self.fit_map(each) for each in data]
+
     def fit_summary(self, summary: ScoreSummary) -> Self:
         """Fit to a summary of scores of both classes, which may come from parts of the data that were merged.
 
@@ -320,7 +324,9 @@ def fit_one_vs_rest(calibrator: BinaryCalibrator, rows: Rows) -> OneVsRestMap:
     turned into probabilities by softmax first.
     """
     rows = rows.with_scores(softmax(rows.scores)) if calibrator.input == "logit" else rows
-    return _map_of_columns(calibrator, rows, rows.class_weight, lambda inner, k: inner.fit_map(rows.of_class(k)))
+    return _map_of_columns(
+        calibrator, rows, rows.class_weight, lambda inner, seen: inner.fit_maps(rows.of_class(k) for k in seen)
+    )
 
 
 def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVsRestMap:
@@ -329,20 +335,26 @@ def stream_one_vs_rest(calibrator: BinaryCalibrator, stream: RowStream) -> OneVs
     if sum(summary.total_positives > 0.0 for summary in found) < 2:
         raise InvalidLabelError(f"{stream.labels} holds one class only. Pass rows of at least two classes.")
     weight = np.array([summary.total_positives for summary in found])
-    return _map_of_columns(calibrator, stream, weight, lambda inner, k: inner.fit_score(stream.column(k), found[k]))
+    return _map_of_columns(
+        calibrator,
+        stream,
+        weight,
+        lambda inner, seen: [inner.fit_score(stream.column(k), found[k]) for k in seen],
+    )
 
 
 def _map_of_columns(
     calibrator: BinaryCalibrator,
     rows: Rows | RowStream,
     weight: FloatArray,
-    fit: Callable[[BinaryCalibrator, int], BinaryMap],
+    fit: Callable[[BinaryCalibrator, list[int]], list[BinaryMap]],
 ) -> OneVsRestMap:
     is_logit = calibrator.input == "logit"
-    inner = calibrator.of_probabilities() if is_logit else calibrator
+    seen = weight > 0.0
+    fitted = iter(fit(calibrator.of_probabilities() if is_logit else calibrator, np.flatnonzero(seen).tolist()))
     maps = (
-        fit(inner, k) if total > 0.0 else map_without_rows(calibrator.input, label)
-        for k, (label, total) in enumerate(zip(rows.classes.tolist(), weight.tolist(), strict=True))
+        next(fitted) if has_rows else map_without_rows(calibrator.input, label)
+        for label, has_rows in zip(rows.classes.tolist(), seen.tolist(), strict=True)
     )
     return OneVsRestMap(tuple(maps), is_logit)
 

@@ -115,13 +115,20 @@ def fits_by_fold(
     Warnings of the fits are dropped: the fit to all rows gives them where they matter.
     """
     for split in _splits_of_folds(rows, folds) if isinstance(folds, np.ndarray) else folds:
-        rest = rows.take(split.fitted)
-        fitted = None
-        if (rest.codes != rest.codes[:1]).any():
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CalibrantWarning)
-                fitted = fit(rest)
-        yield split.held_out, rest, fitted
+        yield from fits_together(rows, [split], lambda rests: [fit(rest) for rest in rests])
+
+
+def fits_together(
+    rows: Rows, splits: Sequence[Split], fit: Callable[[list[Rows]], Sequence[_Result]]
+) -> Iterator[tuple[BoolArray, Rows, _Result | None]]:
+    """Yield what `fits_by_fold` does, the fits made by one call."""
+    rests = [rows.take(split.fitted) for split in splits]
+    can_fit = [bool((rest.codes != rest.codes[:1]).any()) for rest in rests]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrantWarning)
+        fitted = iter(fit([rest for rest, can in zip(rests, can_fit, strict=True) if can]))
+    for split, rest, can in zip(splits, rests, can_fit, strict=True):
+        yield split.held_out, rest, next(fitted) if can else None
 
 
 def smoothed_shares(rows: Rows) -> FloatArray:

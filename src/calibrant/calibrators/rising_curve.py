@@ -8,14 +8,16 @@ row touches two neighbouring knots and every penalty three, so the system has tw
 solves it in linear time. Steps are cut where a rise or a multiplier would reach zero. It stops where the sum of these
 products and the largest gradient are below the tolerance, or where rounding keeps them from falling.
 
-Curves of several penalties take their steps together, in arrays with a line for each. NumPy needs a fiftieth of the
-time for that in which a compiler for loops would be imported.
+Curves of several penalties, and of several problems such as the classes of one-vs-rest, take their steps together, in
+arrays with a line for each. NumPy needs a fiftieth of the time for that in which a compiler for loops would be
+imported. Lines of problems with fewer rows or knots end in rows without weight and in knots that stay at zero.
 
 Source: Wright (1997), Primal-dual interior-point methods, chapter 1, for a strictly convex smooth loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +38,8 @@ _REACH = 4.0
 #: Share of its diagonal that is added to a system which rounding has made indefinite, and by what it grows until it is
 #: none.
 _FIRST_LIFT, _LIFT_GROWTH = 1e-16, 10.0
+#: Entries, curves by rows, that problems are taken together up to: beyond it the arrays leave the nearer caches.
+_MOST_TOGETHER = 1 << 15
 
 
 class Place(NamedTuple):
@@ -63,6 +67,21 @@ class Place(NamedTuple):
         return np.asarray(own + t * t * inverse[..., 0, self.left + 1])
 
 
+class CurveProblem(NamedTuple):
+    """What curves are fitted to: n rows in rising order, k >= 3 knots, m penalties.
+
+    The weights, shape (n,), sum to one, and `target` holds weights times targets; `gap`, shape (k - 1,), are the
+    distances of the knots, `penalty` has shape (m,), and `start`, shape (k,), is a strictly rising curve.
+    """
+
+    place: Place
+    weight: FloatArray
+    target: FloatArray
+    gap: FloatArray
+    penalty: FloatArray
+    start: FloatArray
+
+
 class RisingCurves(NamedTuple):
     """Fits, a line for each penalty: values at the knots, two bands of inverses, duality measures, iterations.
 
@@ -76,95 +95,133 @@ class RisingCurves(NamedTuple):
     n_iter: IntArray
 
 
-def fit_rising_curves(
-    place: Place, weight: FloatArray, target: FloatArray, gap: FloatArray, penalty: FloatArray, start: FloatArray
-) -> RisingCurves:
-    """Fit the values at three knots or more, for each of m penalties.
+def fit_rising_curves(problems: Sequence[CurveProblem]) -> list[RisingCurves]:
+    """Fit the values at the knots of each problem, for each of its penalties."""
+    found: list[RisingCurves] = []
+    while len(found) < len(problems):
+        rest = problems[len(found) :]
+        entries = np.cumsum([each.penalty.size * each.weight.size for each in rest])
+        found += _fit_together(rest[: max(1, int(np.searchsorted(entries, _MOST_TOGETHER, side="right")))])
+    return found
 
-    Parameters
-    ----------
-    place : Place
-        Where the n rows lie, in rising order.
-    weight, target : ndarray of shape (n,)
-        Weights, which sum to one, and weights times targets.
-    gap : ndarray of shape (k - 1,)
-        Distances of the knots.
-    penalty : ndarray of shape (m,)
-    start : ndarray of shape (k,)
-        A strictly rising curve, the start of each.
-    """
-    m, k = penalty.size, start.size
-    made = RisingCurves(np.empty((m, k)), np.zeros((m, 2, k)), np.empty(m), np.empty(m, np.int64))
-    loss = _Loss(place, weight, target, gap)
-    steps = _Steps(penalty, start)
+
+def _fit_together(problems: Sequence[CurveProblem]) -> list[RisingCurves]:
+    k = max(each.start.size for each in problems)
+    loss, steps = _Loss(problems, k), _Steps(problems, k)
+    m = steps.penalty.size
+    values, factors, measures, n_iters = np.empty((m, k)), np.empty((m, k, 3)), np.empty(m), np.empty(m, np.int64)
     index = np.arange(m)
     for n_iter in range(1, _MAX_ITER + 1):
         is_done, measure = steps.prepare(loss)
         if n_iter == _MAX_ITER:
             is_done[:] = True
         if is_done.any():
-            for j in np.flatnonzero(is_done).tolist():
-                steps.write_inverse(j, made.inverse[index[j]])
-            ended = index[is_done]
-            made.values[ended], made.measure[ended], made.n_iter[ended] = steps.curve[is_done], measure[is_done], n_iter
+            done = index[is_done]
+            values[done], factors[done] = steps.curve[is_done], steps.factors[is_done]
+            measures[done], n_iters[done] = measure[is_done], n_iter
             if is_done.all():
                 break
             index = index[~is_done]
             steps.keep(~is_done)
+            loss.keep(~is_done)
         steps.take()
-    return made
+    inverse = _inverse_bands(factors)
+    of = np.cumsum([0, *(each.penalty.size for each in problems)]).tolist()
+    return [
+        RisingCurves(values[a:b, :knots], inverse[a:b, :, :knots], measures[a:b], n_iters[a:b])
+        for a, b, knots in zip(of, of[1:], (each.start.size for each in problems), strict=False)
+    ]
 
 
-class _Loss:
-    """What is minimised but for the penalty's factor, with its derivatives."""
+class _Lines:
+    """Arrays with a line for each curve, or with a single one that is of all."""
 
-    def __init__(self, place: Place, weight: FloatArray, target: FloatArray, gap: FloatArray) -> None:
-        self.place, self.weight, self.target = place, weight, target
-        t, s = place.share, 1.0 - place.share
-        self.shares, self.squares = (s, t), (s * s, t * t, s * t)
-        self.first = np.flatnonzero(np.diff(place.left, prepend=-1))  # row right of each knot that has one
-        self.knots = place.left[self.first]
-        self.steepness = 1.0 / gap
-        before, after = self.steepness[:-1], self.steepness[1:]
-        self.bend = before, -(before + after), after  # of three neighbours, in the change of slope at the middle one
-        self.bend_bands = np.zeros((gap.size + 1, 3))
-        for j in range(3):
-            for k in range(j, 3):
-                self.bend_bands[j : j + before.size, k - j] += self.bend[j] * self.bend[k]
+    def keep(self, kept: BoolArray) -> None:
+        """Go on with some of the curves."""
+        for name, value in vars(self).items():
+            if len(value) > 1:
+                setattr(self, name, value[kept])
+
+
+class _Loss(_Lines):
+    """What is minimised but for the penalty's factor, with its derivatives, at curves of k knots.
+
+    Lines of rows end in one without weight at least: there begin the sums that are of no rows.
+    """
+
+    def __init__(self, problems: Sequence[CurveProblem], k: int) -> None:
+        n_problems, n = len(problems), 1 + max(each.weight.size for each in problems)
+        self.weight, self.target, self.share = np.zeros((3, n_problems, n))
+        self.left, self.first = np.empty((n_problems, n), np.int64), np.empty((n_problems, k), np.int64)
+        self.steepness, self.bend_bands = np.zeros((n_problems, k - 1)), np.zeros((n_problems, k, 3))
+        self.bend = np.zeros((n_problems, 3, k - 2))  # of three neighbours, in the change of slope at the middle one
+        for i, each in enumerate(problems):
+            of, knots = slice(each.weight.size), each.start.size
+            self.weight[i, of], self.target[i, of], self.share[i, of] = each.weight, each.target, each.place.share
+            self.left[i], self.left[i, of] = knots - 2, each.place.left
+            self.first[i] = np.searchsorted(each.place.left, np.arange(k))  # the row right of each knot
+            steepness = self.steepness[i, : knots - 1] = 1.0 / each.gap
+            before, after = steepness[:-1], steepness[1:]
+            bend = self.bend[i, :, : knots - 2] = before, -(before + after), after
+            for j in range(3):
+                for jj in range(j, 3):
+                    self.bend_bands[i, j : j + knots - 2, jj - j] += bend[j] * bend[jj]
+            self.bend_bands[i, knots:, 0] = 1.0
+        self.has_rows = np.diff(self.first, append=n) > 0
+        if n_problems > 1:
+            sizes = [each.penalty.size for each in problems]
+            for name, value in vars(self).items():
+                setattr(self, name, value.repeat(sizes, axis=0))
 
     def derivatives(self, curve: FloatArray, rise: FloatArray, penalty: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return gradients, shape (m, k), and lower bands of Hessians, (m, k, 3), at curves with these rises."""
-        f = self.place.read(curve)
+        (m, k), n = curve.shape, self.share.shape[1]
+        line = np.arange(m)[:, None]
+        left, first = self.left + k * line, (self.first + n * line).ravel()
+        t, s = self.share, 1.0 - self.share
+        before = curve.take(left)
+        f = curve.take(left + 1)
+        f -= before
+        f *= t
+        f += before
         e = np.exp(-np.abs(f))
         larger = 1.0 / (1.0 + e)
         smaller = e * larger
         r = self.weight * np.where(f >= 0.0, larger, smaller) - self.target
-        v = self.weight * (larger * smaller)
-        gradient, bands = np.zeros(curve.shape), penalty[:, None, None] * self.bend_bands
-        at, after = self.knots, self.knots + 1
-        for knots, share, square in zip((at, after), self.shares, self.squares[:2], strict=True):
-            gradient[:, knots] += self._sums(share * r)
-            bands[:, knots, 0] += self._sums(square * v)
-        bands[:, at, 1] += self._sums(self.squares[2] * v)
+        v = larger * smaller
+        v *= self.weight
+        sv, tv = s * v, t * v
+        sums = [
+            np.add.reduceat(rows.ravel(), first).reshape(m, k) * self.has_rows
+            for rows in (s * r, t * r, s * sv, t * sv, t * tv)
+        ]
         change = penalty[:, None] * np.diff(rise * self.steepness)
-        for j, part in enumerate(self.bend):
-            gradient[:, j : j + change.shape[1]] += part * change
+        gradient = sums[0]
+        gradient[:, 1:] += sums[1][:, :-1]
+        for j in range(3):
+            gradient[:, j : j + k - 2] += self.bend[:, j] * change
+        bands = penalty[:, None, None] * self.bend_bands
+        bands[..., 0] += sums[2]
+        bands[..., 1] += sums[3]
+        bands[:, 1:, 0] += sums[4][:, :-1]
         return gradient, bands
 
-    def _sums(self, rows: FloatArray) -> FloatArray:
-        """Return the sums of lines of rows right of each knot that has some."""
-        return np.asarray(np.add.reduceat(rows, self.first, axis=1))
 
+class _Steps(_Lines):
+    """Curves on their way, with the multipliers of their rises."""
 
-class _Steps:
-    """Curves on their way, a line for each, with the multipliers of their rises."""
-
-    def __init__(self, penalty: FloatArray, start: FloatArray) -> None:
-        m, k = penalty.size, start.size
-        self.penalty = penalty
-        self.curve, self.rise = np.tile(start, (m, 1)), np.tile(np.diff(start), (m, 1))
-        self.multiplier = np.full((m, k - 1), _FIRST_MULTIPLIER / k)
-        self.before, self.centring = np.full(m, np.inf), np.full(m, _CENTRING)
+    def __init__(self, problems: Sequence[CurveProblem], k: int) -> None:
+        self.curve, (self.multiplier, self.is_rise) = np.zeros((len(problems), k)), np.zeros((2, len(problems), k - 1))
+        self.rise = np.ones((len(problems), k - 1))
+        for i, each in enumerate(problems):
+            knots, rises = slice(each.start.size), slice(each.start.size - 1)
+            self.curve[i, knots], self.rise[i, rises], self.is_rise[i, rises] = each.start, np.diff(each.start), 1.0
+            self.multiplier[i, rises] = _FIRST_MULTIPLIER / each.start.size
+        sizes = [each.penalty.size for each in problems]
+        for name, value in vars(self).items():
+            setattr(self, name, value.repeat(sizes, axis=0))
+        self.penalty = np.concatenate([each.penalty for each in problems])
+        self.before, self.centring = np.full(self.penalty.size, np.inf), np.full(self.penalty.size, _CENTRING)
 
     def prepare(self, loss: _Loss) -> tuple[BoolArray, FloatArray]:
         """Set up the systems of the next steps; return which curves are done, and their duality measures."""
@@ -178,8 +235,8 @@ class _Steps:
         # where it stops falling near the tolerance, rounding is what is left
         is_done = (measure <= _TOL) | ((measure <= 1e2 * _TOL) & (measure > 0.5 * self.before))
         self.before = measure
-        goal = self.centring * np.maximum(products, _TOL) / rise.shape[1]
-        self.stiffness, self.push = multiplier / rise, goal[:, None] / rise
+        goal = self.centring * np.maximum(products, _TOL) / self.is_rise.sum(axis=1)
+        self.stiffness, self.push = multiplier / rise, goal[:, None] * self.is_rise / rise
         bands[:, :-1, 0] += self.stiffness
         bands[:, 1:, 0] += self.stiffness
         bands[:, :-1, 1] -= self.stiffness
@@ -192,25 +249,15 @@ class _Steps:
         self.gradient, self.factors = gradient, _factored(bands)
         return is_done, measure
 
-    def keep(self, kept: BoolArray) -> None:
-        """Go on with some of the curves."""
-        for name, value in vars(self).items():
-            setattr(self, name, value[kept])
-
-    def write_inverse(self, j: int, out: FloatArray) -> None:
-        """Write the diagonal and the next band of the inverse of a curve's system."""
-        whole = _solved(self.factors[j], np.eye(self.curve.shape[1]))
-        out[0], out[1, :-1] = np.diagonal(whole), np.diagonal(whole, -1)
-
     def take(self) -> None:
         """Take the steps."""
         rise, multiplier = self.rise, self.multiplier
         step = -_solved(self.factors.reshape(-1, 3), self.gradient.ravel()).reshape(self.curve.shape)
-        rising = np.diff(step)
+        rising = np.diff(step) * self.is_rise
         move = self.push - multiplier - self.stiffness * rising
-        reach = np.maximum(_REACH, 0.5 * np.maximum(-self.curve[:, 0], self.curve[:, -1]))
+        reach = np.maximum(_REACH, 0.5 * np.abs(self.curve).max(axis=1))
         length = np.minimum(reach / np.maximum(np.abs(step).max(axis=1), reach), _farthest(rise, rising))
-        dual_length = np.minimum(1.0, _farthest(multiplier, move))
+        dual_length = np.minimum(1.0, _farthest(multiplier + (1.0 - self.is_rise), move))
         self.centring = np.where(np.minimum(length, dual_length) < _FULL, _CENTRING, _CENTRING_AFTER_FULL)
         self.multiplier += dual_length[:, None] * move
         self.rise += length[:, None] * rising
@@ -243,3 +290,24 @@ def _solved(factors: FloatArray, b: FloatArray) -> FloatArray:
     from scipy.linalg import lapack
 
     return np.asarray(lapack.dpbtrs(factors.T, b, lower=1)[0])
+
+
+def _inverse_bands(factors: FloatArray) -> FloatArray:
+    """Return the diagonal and the next band, shape (m, 2, k), of the inverses of matrices with these Cholesky factors.
+
+    From the last column to the first: with l the two entries below the diagonal d of a factor's column, in units of d,
+    and Z the block of the inverse right below, the column of the inverse is -Z l below its diagonal 1 / d^2 + l' Z l
+    (Takahashi, Fagan and Chen 1973).
+    """
+    m, k = factors.shape[:2]
+    inverse = np.zeros((k + 1, 2, m))
+    diagonal = np.ascontiguousarray(factors[..., 0].T)
+    below = np.ascontiguousarray(factors[..., 1:].transpose(1, 2, 0)) / diagonal[:, None]
+    pivot = 1.0 / (diagonal * diagonal)
+    block = np.zeros((2, 2, m))
+    for j in range(k - 1, -1, -1):
+        column = np.add.reduce(block * below[j], axis=1)
+        block[1, 1] = block[0, 0]
+        block[0, 1] = block[1, 0] = inverse[j, 1] = -column[0]
+        block[0, 0] = inverse[j, 0] = pivot[j] + np.add.reduce(column * below[j], axis=0)
+    return np.asarray(inverse[:k].transpose(2, 1, 0))

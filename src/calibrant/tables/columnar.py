@@ -70,10 +70,35 @@ class TableFile(RowSource):
 class ArrowFile(TableFile):
     """A file of Arrow record batches, which Feather (version 2) is too."""
 
-    def tables(self) -> Iterator[pa.Table]:
+    @cached_property
+    def n_rows(self) -> int | None:
         import pyarrow as pa
 
-        with pa.ipc.open_file(self.file.open_arrow()) as opened:
+        if not (self.is_repeatable and self.names):
+            return None
+        with explained(self.name):
+            types = next(self.tables()).schema.types
+            widths = [kind.bit_width if pa.types.is_primitive(kind) else 1 << 16 for kind in types]
+            narrowest = self.names[widths.index(min(widths))]
+            return int(sum(table.num_rows for table in self._tables([narrowest])))
+
+    def tables(self) -> Iterator[pa.Table]:
+        return self._tables()
+
+    def scan_tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        return self._tables(select_columns(columns, self.names, self.name))
+
+    def read_table(self, columns: list[str]) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.concat_tables(self._tables(columns))
+
+    def _tables(self, columns: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Read the named columns, or all, the first table being empty."""
+        import pyarrow as pa
+
+        options = pa.ipc.IpcReadOptions(included_fields=[self.names.index(name) for name in columns])
+        with pa.ipc.open_file(self.file.open_arrow(), options=options) as opened:
             yield opened.schema.empty_table()
             for i in range(opened.num_record_batches):
                 yield pa.Table.from_batches([opened.get_batch(i)])
