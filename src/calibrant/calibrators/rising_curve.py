@@ -178,32 +178,42 @@ class _Loss(_Lines):
         (m, k), n = curve.shape, self.share.shape[1]
         line = np.arange(m)[:, None]
         left, first = self.left + k * line, (self.first + n * line).ravel()
-        t, s = self.share, 1.0 - self.share
-        before = curve.take(left)
-        f = curve.take(left + 1)
-        f -= before
-        f *= t
-        f += before
-        e = np.exp(-np.abs(f))
-        larger = 1.0 / (1.0 + e)
-        smaller = e * larger
-        r = self.weight * np.where(f >= 0.0, larger, smaller) - self.target
-        v = larger * smaller
+
+        def sums(rows: FloatArray) -> FloatArray:
+            """Return the sums of rows right of each knot."""
+            return np.asarray(np.add.reduceat(rows.ravel(), first).reshape(m, k) * self.has_rows)
+
+        q = curve.take(left)  # all else in place: new arrays of this size cost more than what is done with them
+        left += 1
+        v = curve.take(left)
+        v -= q
+        v *= self.share
+        q += v
+        np.negative(q, out=q)
+        with np.errstate(over="ignore"):
+            np.exp(q, out=q)
+        q += 1.0
+        np.reciprocal(q, out=q)
+        np.subtract(1.0, q, out=v)
+        v *= q
         v *= self.weight
-        sv, tv = s * v, t * v
-        sums = [
-            np.add.reduceat(rows.ravel(), first).reshape(m, k) * self.has_rows
-            for rows in (s * r, t * r, s * sv, t * sv, t * tv)
-        ]
+        q *= self.weight
+        q -= self.target
+        gradient, curvature = sums(q), sums(v)
+        q *= self.share
+        v *= self.share
+        on_right, mixed = sums(q), sums(v)
+        v *= self.share
+        squared = sums(v)
+        gradient -= on_right
+        gradient[:, 1:] += on_right[:, :-1]
         change = penalty[:, None] * np.diff(rise * self.steepness)
-        gradient = sums[0]
-        gradient[:, 1:] += sums[1][:, :-1]
         for j in range(3):
             gradient[:, j : j + k - 2] += self.bend[:, j] * change
         bands = penalty[:, None, None] * self.bend_bands
-        bands[..., 0] += sums[2]
-        bands[..., 1] += sums[3]
-        bands[:, 1:, 0] += sums[4][:, :-1]
+        bands[..., 0] += curvature - 2.0 * mixed + squared
+        bands[..., 1] += mixed - squared
+        bands[:, 1:, 0] += squared[:, :-1]
         return gradient, bands
 
 
