@@ -225,30 +225,50 @@ def compare_rows(
     if smallest < 2:
         raise InvalidInputError("a class of y has one row only, which can't be held out. Pass at least two rows of it.")
     splits = plain_splits(rows, cv, rng=seed)
-    losses: dict[str, list[_Losses]] = {}
+    judge = _Judge(rows.take(held_out_rows(splits)), splits, level)
     n_done = 0
     for model, own in named.items():
         as_they_are = own.probabilities()
         if as_they_are is not None:
-            losses[f"{model}{NONE}"] = _unfitted_losses(own.with_scores(as_they_are), splits)
+            judge.add(f"{model}{NONE}", _unfitted_losses(own.with_scores(as_they_are), splits))
         for name, made in _named(methods, own).items():
-            losses[f"{model}{name}"] = _fitted_losses(made, own, splits)
+            judge.add(f"{model}{name}", _fitted_losses(made, own, splits))
             n_done += 1
             if on_method is not None:
                 on_method(n_done)
-    baseline = next(iter(losses))
-    rows = rows.take(held_out_rows(splits))
-    dependence = DesignEffects.of(rows)
-    z = normal_quantile(level) * float(np.sqrt(dependence.widening(level)))
-    ranked = []
-    for name, of_method in losses.items():
-        log_loss, brier = (float(np.average(each.held_out, weights=rows.weights)) for each in of_method)
-        to_log_loss, to_brier = (
-            _difference(*pair, rows, splits, dependence, z) for pair in zip(of_method, losses[baseline], strict=True)
-        )
-        ranked.append(Compared(name, log_loss, to_log_loss, brier, to_brier))
-    ranked.sort(key=lambda method: (method.log_loss, method.brier))
-    return Comparison(tuple(ranked), baseline, rows.n_rows, len(splits), level)
+    ranked = sorted(judge.compared, key=lambda method: (method.log_loss, method.brier))
+    return Comparison(tuple(ranked), judge.compared[0].name, judge.rows.n_rows, len(splits), level)
+
+
+class _Judge:
+    """Compares methods, one after the other, to the first: its losses alone are kept, which take most of the memory."""
+
+    def __init__(self, rows: Rows, splits: Sequence[Split], level: float) -> None:
+        self.rows, self.splits = rows, splits
+        self.dependence = DesignEffects.of(rows)
+        self.z = normal_quantile(level) * float(np.sqrt(self.dependence.widening(level)))
+        self.compared: list[Compared] = []
+
+    def add(self, name: str, losses: list[_Losses]) -> None:
+        """Compare a method by its losses, log loss and Brier score."""
+        if not self.compared:
+            self.first = losses
+        log_loss, brier = (float(np.average(each.held_out, weights=self.rows.weights)) for each in losses)
+        to_log_loss, to_brier = (self._difference(*pair) for pair in zip(losses, self.first, strict=True))
+        self.compared.append(Compared(name, log_loss, to_log_loss, brier, to_brier))
+
+    def _difference(self, loss: _Losses, base: _Losses) -> Difference:
+        if loss is base:
+            return Difference(0.0, 0.0, 0.0)
+        with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
+            each = loss_less(loss.held_out, base.held_out)
+            if not np.isfinite(each).all():
+                mean = float(np.average(each, weights=self.rows.weight))
+                return Difference(mean, mean, mean)
+            refits = refit_variance(loss_less(loss.by_fit, base.by_fit), self.splits)
+        mean, error = held_out_mean(each, refits, self.rows, self.dependence)
+        error = error if np.isfinite(error) else np.inf
+        return Difference(mean, mean - self.z * error, mean + self.z * error)
 
 
 class _Losses(NamedTuple):
@@ -299,19 +319,3 @@ def _takers(rows: Rows) -> list[str]:
     left_out = ("one_vs_rest",) if rows.n_classes > 2 and rows.input != "score" else ("one_vs_rest", "top_label")
     takers = [name for name, kind in CALIBRATORS.items() if rows.input == "probability" or kind.takes_input()]
     return [name for name in takers if name not in left_out]
-
-
-def _difference(
-    loss: _Losses, base: _Losses, rows: Rows, splits: Sequence[Split], dependence: DesignEffects, z: float
-) -> Difference:
-    if loss is base:
-        return Difference(0.0, 0.0, 0.0)
-    with np.errstate(invalid="ignore"):  # infinite losses of other rows on either side have no difference: NaN
-        each = loss_less(loss.held_out, base.held_out)
-        if not np.isfinite(each).all():
-            mean = float(np.average(each, weights=rows.weight))
-            return Difference(mean, mean, mean)
-        refits = refit_variance(loss_less(loss.by_fit, base.by_fit), splits)
-    mean, error = held_out_mean(each, refits, rows, dependence)
-    error = error if np.isfinite(error) else np.inf
-    return Difference(mean, mean - z * error, mean + z * error)

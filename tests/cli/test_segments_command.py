@@ -109,6 +109,34 @@ def test_a_file_beyond_memory_is_fitted_in_passes_to_the_same_trees(
     assert persistence.read_document("c.json")["trees"] == persistence.to_document(fitted_to(people))["trees"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "segments evaluate people.parquet --features age,city",
+        "report people.parquet --features age,city -o page.html",
+    ],
+)
+def test_segments_are_not_searched_among_more_rows_than_are_held(
+    run: Run, people: pa.Table, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "MANY", 3 * len(people) - 1)  # the score and two features
+    result = run(command)
+    assert result.exit_code == 2
+    assert "a search of segments needs all rows in memory, and people.parquet has too many." in result.stderr
+    assert not Path("page.html").exists()
+
+
+def test_a_search_says_what_it_takes_where_rows_are_many(
+    run: Run, people: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = run("audit people.parquet --features age,city")
+    assert "memory" not in quiet.output
+    monkeypatch.setattr("calibrant.cli.audit._MANY_ROWS", len(people))
+    result = run("audit people.parquet --features age,city")
+    assert re.match(r"Searching [\d,]+ rows in memory, about \d MB: take a sample", result.stderr)
+    assert result.stdout == quiet.stdout
+
+
 def test_evaluate_measures_out_of_fold_or_a_saved_calibrator(run: Run, people: pa.Table, others: pa.Table) -> None:
     fitted = save(people)
     found = json.loads(run("segments evaluate others.parquet --calibrator c.json --json").stdout)

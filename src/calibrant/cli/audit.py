@@ -8,11 +8,15 @@ import click
 
 from calibrant.cli.common import echo, json_option, level_option, new_command, prose, seed_option, table, write_json
 from calibrant.cli.data import Request
+from calibrant.cli.models import tell_of_memory
 from calibrant.cli.table_options import data_options, segment_options
 from calibrant.phrases import bracketed, count, figure, p_value
 
 if TYPE_CHECKING:
     from calibrant.metrics import Audit
+
+#: Rows from which on it is said what a search takes, and what that is, for each number of scores and features.
+_MANY_ROWS, _BYTES_PER_NUMBER = 1 << 22, 150
 
 
 @new_command(
@@ -52,7 +56,10 @@ def command(
     from calibrant.metrics import SegmentSettings, audit_rows
 
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=bins, max_levels=max_levels)
-    found = Request(**options).open().read()
+    opened = Request(**options).open()
+    if opened.n_rows is not None and opened.n_rows >= _MANY_ROWS:
+        tell_of_memory(opened, _BYTES_PER_NUMBER * len([*opened.score, *opened.features]), what="Searching")
+    found = opened.read()
     audited = audit_rows(found.rows, settings, level=level, n_draws=draws, rng=seed)
     if as_json:
         source = found.columns.source

@@ -21,7 +21,7 @@ from calibrant.cli.common import (
 )
 from calibrant.cli.completing import Names
 from calibrant.cli.data import Request
-from calibrant.cli.models import describe_models, read_models
+from calibrant.cli.models import BYTES_BY_FOLDS, describe_models, read_models
 from calibrant.cli.option_texts import split_list, with_label_end
 from calibrant.cli.table_options import data_options
 from calibrant.phrases import bracketed, count, figure, percent_level
@@ -68,7 +68,8 @@ def command(
     from calibrant.validation import INPUT_KINDS, check_choice
 
     check_choice("--input", input, INPUT_KINDS)
-    models = read_models(Request(**with_label_end(options)).open(), input=input, both_classes=True)
+    opened = Request(**with_label_end(options)).open()
+    models = read_models(opened, input=input, both_classes=True, bytes_per_score=BYTES_BY_FOLDS)
     first, is_one = next(iter(models.values())), len(models) == 1
     rows = first.rows if is_one else {name: each.rows for name, each in models.items()}
     named = None if methods is None else split_list(methods)

@@ -220,6 +220,11 @@ class OpenedFile:
         file = self.request.file
         return file != "-" and (is_remote(file) or is_many(file) or Path(file).is_file())
 
+    def check_held(self, what: str, advice: str = "Pass a sample of them.") -> None:
+        """Refuse rows that are too many for what takes all of them in memory."""
+        if self.is_large:
+            raise InvalidInputError(f"{what} needs all rows in memory, and {self.request.file} has too many. {advice}")
+
     def read(
         self,
         *,

@@ -24,25 +24,31 @@ if TYPE_CHECKING:
 
 #: Models that a line names before it counts the others.
 _MOST_NAMED = 6
-#: Memory that a comparison takes at its peak, for each score: rows, losses of both models, and their sorted copies.
-_BYTES_PER_SCORE = 100
+#: Memory that a comparison of models takes at its peak, for each score: rows, losses, and their sorted copies; and
+#: that of methods: the losses of each row by the fits of all folds, of a method and of the first.
+_BYTES_PER_SCORE, BYTES_BY_FOLDS = 100, 350
 
 
 def read_models(
-    opened: OpenedFile, *, input: InputKind = "probability", both_classes: bool = False
+    opened: OpenedFile,
+    *,
+    input: InputKind = "probability",
+    both_classes: bool = False,
+    bytes_per_score: int = _BYTES_PER_SCORE,
 ) -> dict[str, FileRows]:
     """Read a file once, and return the rows with the scores of each model by its name, the champion's first.
 
-    There is one model unless --versus names others, or the score columns can't be the classes of one.
+    There is one model unless --versus names others, or the score columns can't be the classes of one. Of many rows it
+    is said how much memory they will take.
     """
     from calibrant.metrics import check_widths
 
     how: dict[str, Any] = {"input": input, "both_classes": both_classes}
+    columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
+    if opened.is_large:
+        tell_of_memory(opened, bytes_per_score * len(columns))
     if not opened.models and len(opened.score) == 1:
         return {opened.score[0]: opened.read(**how)}
-    columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
-    if opened.models and opened.is_large:
-        _tell_of_memory(opened, len(columns))
     beside = [*opened.request.beside, *opened.groups, *opened.features]
     table = opened.source.read(list(dict.fromkeys([*columns, *beside])))
     models = opened.models
@@ -62,14 +68,14 @@ def read_models(
     return found
 
 
-def _tell_of_memory(opened: OpenedFile, n_columns: int) -> None:
-    """Say what it takes to compare models, which is done on all rows in memory, unlike the measuring of one model."""
+def tell_of_memory(opened: OpenedFile, bytes_per_row: int, *, what: str = "Comparing") -> None:
+    """Say what it takes to do something on all rows in memory, unlike the measuring of one model."""
     rows = "all rows" if opened.n_rows is None else f"{opened.n_rows:,} rows"
     size = ""
     if opened.n_rows is not None:
-        n_bytes = _BYTES_PER_SCORE * opened.n_rows * n_columns
+        n_bytes = bytes_per_row * opened.n_rows
         size = f", about {n_bytes / 2**30:.1f} GB" if n_bytes >= 2**29 else f", about {n_bytes / 2**20:,.0f} MB"
-    echo(f"Models are compared on {rows} in memory{size}: take a sample of the rows if that is too much.", err=True)
+    echo(f"{what} {rows} in memory{size}: take a sample of the rows if that is too much.", err=True)
 
 
 @contextmanager

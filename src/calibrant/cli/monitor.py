@@ -209,9 +209,7 @@ def _watch(monitor: CalibrationMonitor, opened: OpenedFile, asked: WindowRequest
     reader: RowReader | HeldBatches
     if opened.is_large:
         if asked.missing != "error":
-            raise InvalidInputError(
-                f"--missing {asked.missing} needs all rows in memory, and {opened.request.file} has too many."
-            )
+            opened.check_held(f"--missing {asked.missing}", "Pass one period at a time and keep the state (--state).")
         columns = opened.resolve()
         reader = RowReader(columns.source, **columns.names(), keep=asked.date)
     else:

@@ -78,10 +78,7 @@ def check_segments(opened: OpenedFile, depth: int, min_rows: int) -> SegmentSett
     """Return which segments are asked for, or say why a page can't have them."""
     from calibrant.metrics import SegmentSettings
 
-    if opened.is_large:
-        raise InvalidInputError(
-            f"segments are found among rows in memory, and {opened.request.file} has too many. Pass a sample of them."
-        )
+    opened.check_held("a search of segments")
     return SegmentSettings.checked(depth=depth, min_rows=min_rows)
 
 

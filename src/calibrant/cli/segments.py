@@ -261,10 +261,7 @@ def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
 def _opened(options: dict[str, Any]) -> OpenedFile:
     """Open a file whose rows are held in memory."""
     opened = Request(**options).open()
-    if opened.is_large:
-        raise InvalidInputError(
-            f"segments are searched in memory, and {opened.request.file} has too many rows. Pass a sample of them."
-        )
+    opened.check_held("a search of segments")
     return opened
 
 
