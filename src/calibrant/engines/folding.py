@@ -19,8 +19,8 @@ from calibrant.numerics import BoolArray, FloatArray
 from calibrant.quantised import LEAST_BITS, MOST_BITS, CellTable
 from calibrant.summary import DistinctScores, ScoreSummary
 
-#: Rows that wait in a builder, all states together, before they are sorted: few at first, which tell how many scores
-#: there are.
+#: Rows that wait in a builder, all states together, before they are sorted: few at first where all may not fit, which
+#: tell how many scores there are.
 _FIRST_ROWS = 1 << 17
 _BUFFERED_ROWS = 1 << 22
 #: Exact summaries are not tried where there seem to be so many times more scores than fit.
@@ -165,7 +165,8 @@ class SummaryBuilder:
                 self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
         self.states[key].add(scores, positive, weight)
         self.n_waiting += scores.size
-        if self.n_waiting >= (_BUFFERED_ROWS if self.n_flushed else _FIRST_ROWS):
+        is_first = not self.n_flushed and self.exact is None and (self.n_rows or 0) > self.max_distinct
+        if self.n_waiting >= (_FIRST_ROWS if is_first else _BUFFERED_ROWS):
             self.flush()
 
     def flush(self) -> None:
