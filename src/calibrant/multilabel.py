@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -210,14 +211,12 @@ class MultilabelCalibrator(Configured, Fitted):
 
 
 def _fit_labels(inner: BinaryCalibrator, columns: list[Rows], labels: tuple[str, ...]) -> tuple[BinaryMap, ...]:
-    maps: list[BinaryMap] = []
-    constant: list[str] = []
-    for label, column in zip(labels, columns, strict=True):
-        if column.positive.all() or not column.positive.any():
-            constant.append(label)
-            maps.append(_unchanged(inner.input, label))
-        else:
-            maps.append(inner.fit_map(column))
+    has_both = [bool(column.positive.any() and not column.positive.all()) for column in columns]
+    fitted = iter(inner.fit_maps(compress(columns, has_both)))
+    constant = [label for label, has in zip(labels, has_both, strict=True) if not has]
+    maps = [
+        next(fitted) if has else _unchanged(inner.input, label) for label, has in zip(labels, has_both, strict=True)
+    ]
     if len(constant) == len(labels):
         raise InvalidLabelError(
             f"Y holds one class only in each of its {len(labels):,} columns. Pass rows with and without each label."

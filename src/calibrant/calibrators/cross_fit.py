@@ -126,7 +126,7 @@ def fits_together(
     can_fit = [bool((rest.codes != rest.codes[:1]).any()) for rest in rests]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrantWarning)
-        fitted = iter(fit([rest for rest, can in zip(rests, can_fit, strict=True) if can]))
+        fitted = iter(fit(list(itertools.compress(rests, can_fit))))
     for split, rest, can in zip(splits, rests, can_fit, strict=True):
         yield split.held_out, rest, next(fitted) if can else None
 
