@@ -69,6 +69,18 @@ def test_small_files_need_neither_scipy_nor_pandas(tmp_path, command):
     assert in_new_process(code).splitlines()[-1] == "imported: []"
 
 
+def test_a_fit_of_forecasts_needs_no_pandas(tmp_path):
+    """pyarrow imports it to make arrays of NumPy."""
+    rows = "y,mu,sigma\n" + "".join(f"{i * 37 % 100},{i},{1 + i % 3}\n" for i in range(100))
+    (tmp_path / "rows.csv").write_text(rows)
+    command = "forecast fit rows.csv --mean mu --std sigma --method average -o f.json"
+    code = (
+        f"import os, sys\nfrom calibrant.cli import main\nos.chdir({str(tmp_path)!r})\n"
+        f"main({command.split()!r}, standalone_mode=False)\nprint('imported:', 'pandas' in sys.modules)"
+    )
+    assert in_new_process(code).splitlines()[-1] == "imported: False"
+
+
 @pytest.mark.slow
 def test_warm_up_keeps_the_loops_that_a_default_fit_needs(tmp_path):
     found = in_new_process("from calibrant.cli import main; main(['warm-up'])", NUMBA_CACHE_DIR=str(tmp_path))

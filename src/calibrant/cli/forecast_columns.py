@@ -193,20 +193,20 @@ def read_forecasts(
     cluster, time, label_end = (called(column or "", where) for column in asked.values())
     dependence = read_dependence(y.size, *known, rows=where, names=(cluster, time, label_end))
     kept = {option: found.column(column) for option, column in more.items()}
-    row_hash = _row_hash(found.select(list(chosen.names)), weights, y) if hashed else None
+    numbers = [number_column(found, name, where) for name in chosen.names] if hashed else []
+    row_hash = _row_hash(numbers, weights, y) if hashed else None
     return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named, kept, more, row_hash)
 
 
-def _row_hash(columns: pa.Table, weight: FloatArray | None, y: FloatArray) -> RowHash:
+def _row_hash(columns: list[FloatArray], weight: FloatArray | None, y: FloatArray) -> RowHash:
     """Return what tells the rows with weight from others."""
     import numpy as np
 
     from calibrant.provenance import RowHash
 
-    numbers = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns.columns])
     weights = np.ones(y.size) if weight is None else weight
     kept = weights > 0.0
-    return RowHash().update_numbers(numbers[kept], weights[kept], y[kept])
+    return RowHash().update_numbers(np.column_stack(columns)[kept], weights[kept], y[kept])
 
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:

@@ -69,7 +69,7 @@ class WindowRequest:
                 "counted."
             )
         are_all = at.size == table.num_rows and bool((np.diff(at) > 0).all())
-        rows = opened.read(table=table.take(at), are_all=are_all).rows
+        rows = opened.read(table=table if are_all else table.take(at), are_all=are_all).rows
         dates = None if self.date is None else np.asarray(table.column(self.date))[at]
         hint = hint_of(rows, None if dates is None else np.argsort(dates, kind="stable"))
         kept = None if self.date is None else table.column(self.date).take(at).combine_chunks()
