@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import calibrant as cb
@@ -35,6 +36,25 @@ def none_comes_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("rows were sent to Python")
 
     monkeypatch.setattr(SparkSource, "reduce", refuse)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()], ids=str)
+@pytest.mark.parametrize("odd", [None, 2, -1])
+def test_zeros_and_ones_are_known_without_a_search(spark: Any, kind: pa.DataType, odd: int | None) -> None:
+    """Where there are other labels, or none of one kind, all are searched."""
+    values = [0, 1, 1, 0, *([] if odd is None or kind == pa.bool_() else [odd])]
+    table = pa.table({"p": np.linspace(0.1, 0.9, len(values)), "y": pa.array(values).cast(kind)})
+    source = SparkSource(spark.createDataFrame(table), "rows")
+    assert source.count_missing(["p", "y"]) == {}
+    if len(set(values)) == 2:
+        source.frame = None  # nothing is asked of Spark
+    found = pa.concat_tables(batch.table for batch in source.scan_distinct("y"))
+    assert found.schema.field("y").type == kind
+    assert sorted(found["y"].to_pylist()) == sorted(set(table["y"].to_pylist()))
+    ones = SparkSource(spark.createDataFrame(table.filter(pc.equal(table["y"].cast(pa.int64()), 1))), "rows")
+    assert ones.count_missing(["p", "y"]) == {}
+    assert [value for batch in ones.scan_distinct("y") for value in batch.table["y"].to_pylist()] == [1]
 
 
 @pytest.mark.slow

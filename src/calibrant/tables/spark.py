@@ -29,6 +29,8 @@ _BYTES_PER_VALUE = 64
 _STATE = "part int, piece int, state binary"
 #: Distinct values of a column that are read: more than any number of classes that is accepted.
 _MOST_VALUES = 1 << 16
+#: Types of zeros and ones, as Spark and as pyarrow call them.
+_WHOLE = {"byte": "int8", "short": "int16", "integer": "int32", "long": "int64", "boolean": "bool_"}
 
 
 def is_spark(source: object) -> bool:
@@ -68,6 +70,7 @@ class SparkSource(RowSource):
     def __init__(self, frame: Any, name: str) -> None:
         self.frame, self.name = frame, name
         self._n_rows: int | None = None
+        self._zero_and_one: dict[str, str] = {}  # columns that hold both, and nothing else, with their types
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -90,13 +93,33 @@ class SparkSource(RowSource):
             yield pa.ipc.open_stream(bytes(row[0])).read_all()
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
+        if column in self._zero_and_one:
+            import pyarrow as pa
+
+            values = pa.array([0, 1]).cast(getattr(pa, self._zero_and_one[column])())
+            return iter([Batch(pa.table({column: values}), self.name, 0)])
         found = self._select([column]).distinct().limit(_MOST_VALUES).toArrow()
         return iter([Batch(plain_table(found, [column]), self.name, 0)] if found.num_rows else [])
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
-        """Count missing values and NaN of the columns that have any, and all rows, in one query."""
-        found = self.count_where([self.is_missing(name) for name in columns])
-        return {name: count for name, count in zip(columns, found, strict=True) if count}
+        """Count missing values and NaN of the columns that have any, and all rows, in one query.
+
+        It counts zeros and ones too: whose labels they are, all rows need not be searched for others.
+        """
+        whole = {name: column_of(name) for name in columns if self._kind(name) in _WHOLE}
+        is_value = [
+            column == (bool(value) if self._kind(name) == "boolean" else value)
+            for name, column in whole.items()
+            for value in (0, 1)
+        ]
+        found = self.count_where([*(self.is_missing(name) for name in columns), *is_value])
+        zeros, ones = found[len(columns) :: 2], found[len(columns) + 1 :: 2]
+        self._zero_and_one = {
+            name: _WHOLE[self._kind(name)]
+            for name, n0, n1 in zip(whole, zeros, ones, strict=True)
+            if n0 and n1 and n0 + n1 == self._n_rows
+        }
+        return {name: count for name, count in zip(columns, found, strict=False) if count}
 
     def count_where(self, conditions: Sequence[Any]) -> list[int]:
         """Count the rows for which each condition holds, and all rows, in one query."""
@@ -111,7 +134,7 @@ class SparkSource(RowSource):
         from pyspark.sql import functions as sf
 
         column = column_of(name)
-        is_float = self.frame.schema[name].dataType.typeName() in ("float", "double")
+        is_float = self._kind(name) in ("float", "double")
         return column.isNull() | sf.isnan(column) if is_float else column.isNull()
 
     def count_distinct(self, column: str) -> int:
@@ -139,6 +162,10 @@ class SparkSource(RowSource):
                 raise value
             total = value if total is None else merge(total, value)
         return partial(StreamSource(self.name, columns, lambda _: ())) if total is None else total
+
+    def _kind(self, name: str) -> str:
+        """Return what Spark calls the type of a column."""
+        return str(self.frame.schema[name].dataType.typeName())
 
     def _select(self, columns: Sequence[str]) -> Any:
         return self.frame.select(*map(column_of, columns))
