@@ -122,7 +122,7 @@ def test_segments_are_not_searched_among_more_rows_than_are_held(
     monkeypatch.setattr(data, "MANY", 3 * len(people) - 1)  # the score and two features
     result = run(command)
     assert result.exit_code == 2
-    assert "a search of segments needs all rows in memory, and people.parquet has too many." in result.stderr
+    assert "segments are found among rows in memory, and people.parquet has too many." in result.stderr
     assert not Path("page.html").exists()
 
 
@@ -133,7 +133,7 @@ def test_a_search_says_what_it_takes_where_rows_are_many(
     assert "memory" not in quiet.output
     monkeypatch.setattr("calibrant.cli.audit._MANY_ROWS", len(people))
     result = run("audit people.parquet --features age,city")
-    assert re.match(r"Searching [\d,]+ rows in memory, about \d MB: take a sample", result.stderr)
+    assert re.match(r"Segments are found among [\d,]+ rows in memory, about \d MB: take a sample", result.stderr)
     assert result.stdout == quiet.stdout
 
 

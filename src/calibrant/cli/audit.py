@@ -58,7 +58,7 @@ def command(
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=bins, max_levels=max_levels)
     opened = Request(**options).open()
     if opened.n_rows is not None and opened.n_rows >= _MANY_ROWS:
-        tell_of_memory(opened, _BYTES_PER_NUMBER * len([*opened.score, *opened.features]), what="Searching")
+        tell_of_memory(opened, _BYTES_PER_NUMBER * len([*opened.score, *opened.features]), "Segments are found among")
     found = opened.read()
     audited = audit_rows(found.rows, settings, level=level, n_draws=draws, rng=seed)
     if as_json:

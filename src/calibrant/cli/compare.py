@@ -69,7 +69,7 @@ def command(
 
     check_choice("--input", input, INPUT_KINDS)
     opened = Request(**with_label_end(options)).open()
-    models = read_models(opened, input=input, both_classes=True, bytes_per_score=BYTES_BY_FOLDS)
+    models = read_models(opened, input=input, both_classes=True, bytes_per_row=BYTES_BY_FOLDS)
     first, is_one = next(iter(models.values())), len(models) == 1
     rows = first.rows if is_one else {name: each.rows for name, each in models.items()}
     named = None if methods is None else split_list(methods)

@@ -87,5 +87,8 @@ def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None
 def read_in_memory(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
     opened = request.open()
-    opened.check_held("the cost of decisions", "Pass a sample of them, or of their days.")
+    if opened.is_large:
+        raise InvalidInputError(
+            f"{request.file} has more rows than are held in memory. Take a sample of them, or of their days."
+        )
     return read_with_costs(opened, problem, per)

@@ -223,7 +223,7 @@ class OpenedFile:
     def check_held(self, what: str, advice: str = "Pass a sample of them.") -> None:
         """Refuse rows that are too many for what takes all of them in memory."""
         if self.is_large:
-            raise InvalidInputError(f"{what} needs all rows in memory, and {self.request.file} has too many. {advice}")
+            raise InvalidInputError(f"{what} in memory, and {self.request.file} has too many. {advice}")
 
     def read(
         self,

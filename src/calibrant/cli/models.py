@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 #: Models that a line names before it counts the others.
 _MOST_NAMED = 6
-#: Memory that a comparison of models takes at its peak, for each score: rows, losses, and their sorted copies; and
-#: that of methods: the losses of each row by the fits of all folds, of a method and of the first.
-_BYTES_PER_SCORE, BYTES_BY_FOLDS = 100, 350
+#: Memory that a comparison of models takes at its peak, for each score: rows, losses of both models, and their sorted
+#: copies; and what one of methods adds for each row: the losses by the fits of all folds, of a method and of the first.
+_BYTES_PER_SCORE, BYTES_BY_FOLDS = 100, 230
 
 
 def read_models(
@@ -34,19 +34,20 @@ def read_models(
     *,
     input: InputKind = "probability",
     both_classes: bool = False,
-    bytes_per_score: int = _BYTES_PER_SCORE,
+    bytes_per_row: int = 0,
 ) -> dict[str, FileRows]:
     """Read a file once, and return the rows with the scores of each model by its name, the champion's first.
 
     There is one model unless --versus names others, or the score columns can't be the classes of one. Of many rows it
-    is said how much memory they will take.
+    is said how much memory they will take: what comparisons do, and `bytes_per_row` more.
     """
     from calibrant.metrics import check_widths
 
     how: dict[str, Any] = {"input": input, "both_classes": both_classes}
     columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
     if opened.is_large:
-        tell_of_memory(opened, bytes_per_score * len(columns))
+        what = "Models are compared on" if opened.models else "Methods are compared on"
+        tell_of_memory(opened, _BYTES_PER_SCORE * len(columns) + bytes_per_row, what)
     if not opened.models and len(opened.score) == 1:
         return {opened.score[0]: opened.read(**how)}
     beside = [*opened.request.beside, *opened.groups, *opened.features]
@@ -68,7 +69,7 @@ def read_models(
     return found
 
 
-def tell_of_memory(opened: OpenedFile, bytes_per_row: int, *, what: str = "Comparing") -> None:
+def tell_of_memory(opened: OpenedFile, bytes_per_row: int, what: str) -> None:
     """Say what it takes to do something on all rows in memory, unlike the measuring of one model."""
     rows = "all rows" if opened.n_rows is None else f"{opened.n_rows:,} rows"
     size = ""

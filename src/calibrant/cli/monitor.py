@@ -209,7 +209,7 @@ def _watch(monitor: CalibrationMonitor, opened: OpenedFile, asked: WindowRequest
     reader: RowReader | HeldBatches
     if opened.is_large:
         if asked.missing != "error":
-            opened.check_held(f"--missing {asked.missing}", "Pass one period at a time and keep the state (--state).")
+            opened.check_held(f"--missing {asked.missing} needs all rows", "Pass one period at a time.")
         columns = opened.resolve()
         reader = RowReader(columns.source, **columns.names(), keep=asked.date)
     else:

@@ -82,7 +82,7 @@ class UnlabelledRequest:
 
     def columns_of(self, opened: OpenedFile, *, is_new: bool) -> tuple[OpenedFile, pa.Table, dict[str, Any]]:
         """Return the table of an opened file, and its columns to watch for drift by name."""
-        opened.check_held("--no-labels", "Pass one period at a time and keep the state (--state).")
+        opened.check_held("--no-labels needs all rows", "Pass one period at a time and keep the state (--state).")
         source, weight = opened.source, opened.request.weight
         more = source.select(split_names(self.columns, source.names))
         beside = source.select([name for name in (weight, self.date) if name is not None]) if is_new else []

@@ -78,7 +78,7 @@ def check_segments(opened: OpenedFile, depth: int, min_rows: int) -> SegmentSett
     """Return which segments are asked for, or say why a page can't have them."""
     from calibrant.metrics import SegmentSettings
 
-    opened.check_held("a search of segments")
+    opened.check_held("segments are found among rows")
     return SegmentSettings.checked(depth=depth, min_rows=min_rows)
 
 

@@ -261,7 +261,7 @@ def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
 def _opened(options: dict[str, Any]) -> OpenedFile:
     """Open a file whose rows are held in memory."""
     opened = Request(**options).open()
-    opened.check_held("a search of segments")
+    opened.check_held("segments are found among rows")
     return opened
 
 
