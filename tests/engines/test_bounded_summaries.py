@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 import calibrant as cb
 from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, summarise
-from calibrant.engines.folding import _n_scores
+from calibrant.engines.folding import SummaryBuilder, _n_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
 from calibrant.quantised import CellTable
@@ -218,6 +218,20 @@ def test_repeated_scores_that_fit_stay_exact(tmp_path: Path, n_scores: int) -> N
     assert found.scores.size == np.unique(p).size
     if n_scores > 1:
         assert isinstance(summarise(tmp_path / "rows.parquet", max_distinct=n_scores // 2), QuantisedSummary)
+
+
+@pytest.mark.parametrize(("max_distinct", "is_quantised"), [(1_000, True), (2_000, True), (2_700, False)])
+def test_first_rows_are_looked_at_where_scores_of_all_classes_may_not_fit(
+    monkeypatch: pytest.MonkeyPatch, max_distinct: int, is_quantised: bool
+) -> None:
+    """900 rows of three classes have 2,700 scores; where these fit, rows wait to be sorted at once."""
+    monkeypatch.setattr("calibrant.engines.folding._FIRST_ROWS", 300)
+    builder = SummaryBuilder(None, max_distinct, True, n_states=3, n_rows=900)
+    rng = np.random.default_rng(0)
+    for k in range(3):
+        builder.add((None, k), rng.random(100), rng.random(100) < 0.5, None)
+    assert builder.is_quantised == is_quantised
+    assert builder.n_waiting == (0 if is_quantised else 300)
 
 
 @given(st.integers(2, 200_000), st.floats(1.0, 1e7))

@@ -165,9 +165,12 @@ class SummaryBuilder:
                 self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
         self.states[key].add(scores, positive, weight)
         self.n_waiting += scores.size
-        is_first = not self.n_flushed and self.exact is None and (self.n_rows or 0) > self.max_distinct
-        if self.n_waiting >= (_FIRST_ROWS if is_first else _BUFFERED_ROWS):
+        if self.n_waiting >= (_FIRST_ROWS if self._is_first_look() else _BUFFERED_ROWS):
             self.flush()
+
+    def _is_first_look(self) -> bool:
+        """Whether the first rows are still to be looked at, as all scores, one a row for each class, may not fit."""
+        return not self.n_flushed and self.exact is None and (self.n_rows or 0) * self.n_states > self.max_distinct
 
     def flush(self) -> None:
         """Sort the rows that wait, and gather all into cells where there are too many scores."""
