@@ -241,7 +241,7 @@ def compare_rows(
 
 
 class _Judge:
-    """Compares methods, one after the other, to the first: its losses alone are kept, which take most of the memory."""
+    """Compares methods to the first, one after the other; only its losses are kept, as those of all fill memory."""
 
     def __init__(self, rows: Rows, splits: Sequence[Split], level: float) -> None:
         self.rows, self.splits = rows, splits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 
@@ -15,7 +15,7 @@ from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupli
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
-from calibrant.calibrators.cross_fit import Split, fits_by_fold, fits_together, row_splits
+from calibrant.calibrators.cross_fit import Split, fits_together, row_splits
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -265,7 +265,7 @@ class AutoCalibrator(BinaryCalibrator):
         shares = zip(tried.values(), weights.tolist(), strict=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
-            kept = [(fit(summary), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
+            kept = [(fit([summary])[0], share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
         if self.report_.chosen == NONE:
             return cast("BetaMap", kept[0][0])
         share = np.array([share for _, share in kept])
@@ -277,7 +277,7 @@ class AutoCalibrator(BinaryCalibrator):
         base = Candidate("base_rate", entropy, np.nan, np.nan, 1.0)
         reason = "Constant scores tell no row from another: they become the base rate."
         self.report_ = AutoReport((), base, base.name, reason, round(summary.total_weight), 0)
-        fitted = _FitOf(SigmoidCalibrator(input=self.input))(summary)
+        (fitted,) = _fit_of(SigmoidCalibrator(input=self.input))([summary])
         return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), LEAST)
 
     def map_of(self, rows: Rows) -> Map:
@@ -328,12 +328,13 @@ class AutoCalibrator(BinaryCalibrator):
         check_columns(columns(input=self.input), part, n_classes, field)
 
 
-_Fit: TypeAlias = Callable[[Rows | ScoreSummary], SingleMap]
+#: Fits to each of several parts of the rows.
+_Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary]], Sequence[SingleMap]]
 
 
 def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
     """Return what is tried on scores of kind `input`, by name. Of many rows spline makes quadratic superfluous."""
-    rising = {"spline": _FitOf(SplineCalibrator(input=input)), "venn_abers": _FitOf(VennAbersCalibrator(input=input))}
+    rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     if input == "score":
         sigmoid = SigmoidCalibrator(input=input)
 
@@ -341,7 +342,7 @@ def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
             found = cast("LogisticMap", sigmoid.fit_map(data))
             return found if found.slope >= 0.0 else LogisticMap(0.0, base_logit(data.tied()))
 
-        return {"sigmoid": fit_sigmoid, **rising}
+        return {"sigmoid": _one_by_one(fit_sigmoid), **rising}
 
     def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
         ties = data.tied()
@@ -352,23 +353,18 @@ def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
     def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
         return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
 
-    tried: dict[str, _Fit] = {NONE: as_it_is, "temperature": fit_temperature}
+    tried: dict[str, _Fit] = {NONE: _one_by_one(as_it_is), "temperature": _one_by_one(fit_temperature)}
     if is_small:
-        tried["quadratic"] = _FitOf(QuadraticCalibrator(input=input))
+        tried["quadratic"] = _fit_of(QuadraticCalibrator(input=input))
     return {**tried, **rising}
 
 
-class _FitOf:
-    """Fits by a calibrator, which may share work among those of several folds."""
+def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
+    return lambda data: cast("list[SingleMap]", calibrator.fit_maps(data))
 
-    def __init__(self, calibrator: BinaryCalibrator) -> None:
-        self.calibrator = calibrator
 
-    def __call__(self, data: Rows | ScoreSummary) -> SingleMap:
-        return cast("SingleMap", self.calibrator.fit_map(data))
-
-    def many(self, data: list[Rows]) -> list[SingleMap]:
-        return cast("list[SingleMap]", self.calibrator.fit_maps(data))
+def _one_by_one(fit: Callable[[Rows | ScoreSummary], SingleMap]) -> _Fit:
+    return lambda data: [fit(each) for each in data]
 
 
 def _sample(summary: ScoreSummary, seed: int) -> tuple[Rows, int]:
@@ -419,8 +415,7 @@ def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     """
     is_kept = sample.n_rows <= _MOST_KEPT
     out = np.empty((len(folds) if is_kept else 1, sample.n_rows))
-    fits = fits_together(sample, folds, fit.many) if isinstance(fit, _FitOf) else fits_by_fold(sample, folds, fit)
-    for i, (held, rest, fitted) in enumerate(fits):
+    for i, (held, rest, fitted) in enumerate(fits_together(sample, folds, fit)):
         at = (i, slice(None)) if is_kept else (0, held)
         if fitted is not None:
             out[at] = logit(clip_open(fitted.apply(sample.scores[at[1]]), LEAST))

@@ -38,7 +38,7 @@ _REACH = 4.0
 #: Share of its diagonal that is added to a system which rounding has made indefinite, and by what it grows until it is
 #: none.
 _FIRST_LIFT, _LIFT_GROWTH = 1e-16, 10.0
-#: Entries, curves by rows, that problems are taken together up to: beyond it the arrays leave the nearer caches.
+#: Entries, curves by rows, that problems are taken together up to: more, up to 2^19, saved no time and take memory.
 _MOST_TOGETHER = 1 << 15
 
 
@@ -155,18 +155,19 @@ class _Loss(_Lines):
         self.left, self.first = np.empty((n_problems, n), np.int64), np.empty((n_problems, k), np.int64)
         self.steepness, self.bend_bands = np.zeros((n_problems, k - 1)), np.zeros((n_problems, k, 3))
         self.bend = np.zeros((n_problems, 3, k - 2))  # of three neighbours, in the change of slope at the middle one
-        for i, each in enumerate(problems):
-            of, knots = slice(each.weight.size), each.start.size
-            self.weight[i, of], self.target[i, of], self.share[i, of] = each.weight, each.target, each.place.share
-            self.left[i], self.left[i, of] = knots - 2, each.place.left
-            self.first[i] = np.searchsorted(each.place.left, np.arange(k))  # the row right of each knot
-            steepness = self.steepness[i, : knots - 1] = 1.0 / each.gap
+        for line, each in enumerate(problems):
+            rows, knots = slice(each.weight.size), each.start.size
+            self.weight[line, rows], self.target[line, rows] = each.weight, each.target
+            self.share[line, rows] = each.place.share
+            self.left[line], self.left[line, rows] = knots - 2, each.place.left
+            self.first[line] = np.searchsorted(each.place.left, np.arange(k))  # the row right of each knot
+            steepness = self.steepness[line, : knots - 1] = 1.0 / each.gap
             before, after = steepness[:-1], steepness[1:]
-            bend = self.bend[i, :, : knots - 2] = before, -(before + after), after
-            for j in range(3):
-                for jj in range(j, 3):
-                    self.bend_bands[i, j : j + knots - 2, jj - j] += bend[j] * bend[jj]
-            self.bend_bands[i, knots:, 0] = 1.0
+            bend = self.bend[line, :, : knots - 2] = before, -(before + after), after
+            for i in range(3):
+                for j in range(i, 3):
+                    self.bend_bands[line, i : i + knots - 2, j - i] += bend[i] * bend[j]
+            self.bend_bands[line, knots:, 0] = 1.0  # so that these knots stay where they are
         self.has_rows = np.diff(self.first, append=n) > 0
         if n_problems > 1:
             sizes = [each.penalty.size for each in problems]
@@ -223,10 +224,10 @@ class _Steps(_Lines):
     def __init__(self, problems: Sequence[CurveProblem], k: int) -> None:
         self.curve, (self.multiplier, self.is_rise) = np.zeros((len(problems), k)), np.zeros((2, len(problems), k - 1))
         self.rise = np.ones((len(problems), k - 1))
-        for i, each in enumerate(problems):
-            knots, rises = slice(each.start.size), slice(each.start.size - 1)
-            self.curve[i, knots], self.rise[i, rises], self.is_rise[i, rises] = each.start, np.diff(each.start), 1.0
-            self.multiplier[i, rises] = _FIRST_MULTIPLIER / each.start.size
+        for line, each in enumerate(problems):
+            k_own = each.start.size
+            self.curve[line, :k_own], self.rise[line, : k_own - 1] = each.start, np.diff(each.start)
+            self.multiplier[line, : k_own - 1], self.is_rise[line, : k_own - 1] = _FIRST_MULTIPLIER / k_own, 1.0
         sizes = [each.penalty.size for each in problems]
         for name, value in vars(self).items():
             setattr(self, name, value.repeat(sizes, axis=0))

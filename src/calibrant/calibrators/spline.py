@@ -66,9 +66,9 @@ class SplineCalibrator(BinaryCalibrator):
     exp(-excess of the leave-one-out log loss of all rows): pseudo-Bayesian model averaging. On the 18 binary score
     sets of the benchmarks its held-out log loss is lower than that of the single best curve, above all with few rows.
 
-    More than 512 distinct scores are first gathered into as many means of neighbours; on score sets of 3,000 and 10,000
-    rows that moves held-out log loss by less than 1e-5 in the mean. The targets keep f finite where rows are few or the
-    scores separate the classes. Constant scores give the base rate.
+    More than 512 distinct scores are first gathered into as many means of neighbours. On score sets that took no part
+    in the choice of 512, with 1,000 to 10,000 rows, that moves held-out log loss by less than 1e-5 in the mean. The
+    targets keep f finite where rows are few or the scores separate the classes. Constant scores give the base rate.
 
     References
     ----------
@@ -143,8 +143,12 @@ def fit_paths(tasks: Iterable[tuple[TiedScores, FloatArray]]) -> list[tuple[Floa
     single knot gives the base rate, two give the line.
     """
     lines = [_Line.fit(ties, knots) for ties, knots in tasks]
-    curves = iter(fit_rising_curves([line.problem() for line in lines if line.knots.size > 2]))
-    return [line.path(next(curves) if line.knots.size > 2 else None) for line in lines]
+    problems = [line.problem() if line.knots.size > 2 else None for line in lines]
+    found = iter(fit_rising_curves([each for each in problems if each is not None]))
+    return [
+        line.alone() if each is None else line.path(each.place, next(found))
+        for line, each in zip(lines, problems, strict=True)
+    ]
 
 
 class _Line(NamedTuple):
@@ -180,24 +184,24 @@ class _Line(NamedTuple):
             min(max(self.slope, _LEAST_START), steepest) * self.knots + self.level,
         )
 
-    def path(self, found: RisingCurves | None) -> tuple[FloatArray, FloatArray]:
-        """Return the path of the line and of the curves found, if any."""
-        ties = self.ties
-        line = self.slope * ties.scores + self.intercept
-        leverage = _line_leverage(line, ties, has_slope=self.slope > 0.0)
-        line_at_knots = (self.slope * self.knots + self.intercept)[None]
-        if found is None:
-            return line_at_knots, leave_one_out(ties, line, leverage)[None]
+    def alone(self) -> tuple[FloatArray, FloatArray]:
+        """Return the path that is the line only."""
+        line = self.slope * self.ties.scores + self.intercept
+        leverage = _line_leverage(line, self.ties, has_slope=self.slope > 0.0)
+        return (self.slope * self.knots + self.intercept)[None], leave_one_out(self.ties, line, leverage)[None]
+
+    def path(self, place: Place, found: RisingCurves) -> tuple[FloatArray, FloatArray]:
+        """Return the path of the line and the curves found, `place` saying where the ties lie among the knots."""
         for j in np.flatnonzero(~(found.measure <= _ACCEPTED)):
             warn(
                 f"spline fit at penalty {_PENALTIES[j]:g}: duality measure {found.measure[j]:.2e} > tol "
                 f"{_ACCEPTED:.0e} after {found.n_iter[j]} iterations",
                 ConvergenceWarning,
             )
-        place = Place.of(ties.scores, self.knots)
-        leverages = place.leverage(found.inverse / float(ties.weight.sum()))
-        loss = leave_one_out(ties, np.vstack((line, place.read(found.values))), np.vstack((leverage, leverages)))
-        return np.vstack((line_at_knots, found.values)), loss
+        line, loss = self.alone()
+        leverage = place.leverage(found.inverse / float(self.ties.weight.sum()))
+        losses = leave_one_out(self.ties, place.read(found.values), leverage)
+        return np.vstack((line, found.values)), np.concatenate((loss, losses))
 
 
 def gather(ties: TiedScores, n_ties: int) -> TiedScores:

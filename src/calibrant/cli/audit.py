@@ -8,7 +8,6 @@ import click
 
 from calibrant.cli.common import echo, json_option, level_option, new_command, prose, seed_option, table, write_json
 from calibrant.cli.data import Request
-from calibrant.cli.models import tell_of_memory
 from calibrant.cli.table_options import data_options, segment_options
 from calibrant.phrases import bracketed, count, figure, p_value
 
@@ -58,7 +57,7 @@ def command(
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=bins, max_levels=max_levels)
     opened = Request(**options).open()
     if opened.n_rows is not None and opened.n_rows >= _MANY_ROWS:
-        tell_of_memory(opened, _BYTES_PER_NUMBER * len([*opened.score, *opened.features]), "Segments are found among")
+        opened.tell_of_memory("Segments are found among", _BYTES_PER_NUMBER * len([*opened.score, *opened.features]))
     found = opened.read()
     audited = audit_rows(found.rows, settings, level=level, n_draws=draws, rng=seed)
     if as_json:

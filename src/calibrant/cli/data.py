@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.common import echo
 from calibrant.cli.model_columns import check_versus, named_models
 from calibrant.cli.option_texts import called, labelled_classes, positive_class, split_names
 from calibrant.errors import (
@@ -224,6 +225,15 @@ class OpenedFile:
         """Refuse rows that are too many for what takes all of them in memory."""
         if self.is_large:
             raise InvalidInputError(f"{what} in memory, and {self.request.file} has too many. {advice}")
+
+    def tell_of_memory(self, what: str, bytes_per_row: int) -> None:
+        """Say how much memory it takes to do something on all rows, which is not done in passes."""
+        rows = "all rows" if self.n_rows is None else f"{self.n_rows:,} rows"
+        size = ""
+        if self.n_rows is not None:
+            n_bytes = bytes_per_row * self.n_rows
+            size = f", about {n_bytes / 2**30:.1f} GB" if n_bytes >= 2**29 else f", about {n_bytes / 2**20:,.0f} MB"
+        echo(f"{what} {rows} in memory{size}: take a sample of the rows if that is too much.", err=True)
 
     def read(
         self,

@@ -184,7 +184,8 @@ def read_forecasts(
     chosen = columns.select(opened)
     others = [name for name in (outcome, weight, *named.values(), *more.values()) if name is not None]
     found = opened.read(list(dict.fromkeys([*others, *chosen.names])))
-    forecast = chosen.of_columns(lambda name: number_column(found, name, where))
+    numbers = {name: number_column(found, name, where) for name in chosen.names}
+    forecast = chosen.of_columns(numbers.__getitem__)
     y = number_column(found, outcome, where)
     weights = None
     if weight is not None:
@@ -193,8 +194,7 @@ def read_forecasts(
     cluster, time, label_end = (called(column or "", where) for column in asked.values())
     dependence = read_dependence(y.size, *known, rows=where, names=(cluster, time, label_end))
     kept = {option: found.column(column) for option, column in more.items()}
-    numbers = [number_column(found, name, where) for name in chosen.names] if hashed else []
-    row_hash = _row_hash(numbers, weights, y) if hashed else None
+    row_hash = _row_hash(list(numbers.values()), weights, y) if hashed else None
     return ForecastRows(where, forecast, y, weights, outcome, chosen, weight, dependence, named, kept, more, row_hash)
 
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.common import echo
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.phrases import quoted
 
@@ -47,7 +46,7 @@ def read_models(
     columns = [name for each in (opened.models or {"": opened.score}).values() for name in each]
     if opened.is_large:
         what = "Models are compared on" if opened.models else "Methods are compared on"
-        tell_of_memory(opened, _BYTES_PER_SCORE * len(columns) + bytes_per_row, what)
+        opened.tell_of_memory(what, _BYTES_PER_SCORE * len(columns) + bytes_per_row)
     if not opened.models and len(opened.score) == 1:
         return {opened.score[0]: opened.read(**how)}
     beside = [*opened.request.beside, *opened.groups, *opened.features]
@@ -67,16 +66,6 @@ def read_models(
     found = {name: replace(opened, score=each).read(table=table, **how) for name, each in models.items()}
     check_widths({name: each.rows for name, each in found.items()})
     return found
-
-
-def tell_of_memory(opened: OpenedFile, bytes_per_row: int, what: str) -> None:
-    """Say what it takes to do something on all rows in memory, unlike the measuring of one model."""
-    rows = "all rows" if opened.n_rows is None else f"{opened.n_rows:,} rows"
-    size = ""
-    if opened.n_rows is not None:
-        n_bytes = bytes_per_row * opened.n_rows
-        size = f", about {n_bytes / 2**30:.1f} GB" if n_bytes >= 2**29 else f", about {n_bytes / 2**20:,.0f} MB"
-    echo(f"{what} {rows} in memory{size}: take a sample of the rows if that is too much.", err=True)
 
 
 @contextmanager

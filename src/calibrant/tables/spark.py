@@ -104,22 +104,19 @@ class SparkSource(RowSource):
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:
         """Count missing values and NaN of the columns that have any, and all rows, in one query.
 
-        It counts zeros and ones too: whose labels they are, all rows need not be searched for others.
+        Zeros and ones are counted too: of a column that holds both, and nothing else, `scan_distinct` knows the values.
         """
-        whole = {name: column_of(name) for name in columns if self._kind(name) in _WHOLE}
-        is_value = [
-            column == (bool(value) if self._kind(name) == "boolean" else value)
-            for name, column in whole.items()
-            for value in (0, 1)
-        ]
+        whole = {name: self._kind(name) for name in columns if self._kind(name) in _WHOLE}
+        values = {name: (False, True) if kind == "boolean" else (0, 1) for name, kind in whole.items()}
+        is_value = [column_of(name) == value for name in whole for value in values[name]]
         found = self.count_where([*(self.is_missing(name) for name in columns), *is_value])
-        zeros, ones = found[len(columns) :: 2], found[len(columns) + 1 :: 2]
+        missing, counts = found[: len(columns)], found[len(columns) :]
         self._zero_and_one = {
-            name: _WHOLE[self._kind(name)]
-            for name, n0, n1 in zip(whole, zeros, ones, strict=True)
+            name: _WHOLE[kind]
+            for (name, kind), n0, n1 in zip(whole.items(), counts[::2], counts[1::2], strict=True)
             if n0 and n1 and n0 + n1 == self._n_rows
         }
-        return {name: count for name, count in zip(columns, found, strict=False) if count}
+        return {name: count for name, count in zip(columns, missing, strict=True) if count}
 
     def count_where(self, conditions: Sequence[Any]) -> list[int]:
         """Count the rows for which each condition holds, and all rows, in one query."""
