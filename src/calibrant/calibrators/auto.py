@@ -364,6 +364,7 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
 
 
 def _one_by_one(fit: Callable[[Rows | ScoreSummary], SingleMap]) -> _Fit:
+    """Return a candidate whose fits share no work."""
     return lambda data: [fit(each) for each in data]
 
 

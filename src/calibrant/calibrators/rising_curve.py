@@ -106,6 +106,7 @@ def fit_rising_curves(problems: Sequence[CurveProblem]) -> list[RisingCurves]:
 
 
 def _fit_together(problems: Sequence[CurveProblem]) -> list[RisingCurves]:
+    """Fit all curves of some problems in one array, each curve until it is done."""
     k = max(each.start.size for each in problems)
     loss, steps = _Loss(problems, k), _Steps(problems, k)
     m = steps.penalty.size
@@ -134,7 +135,7 @@ def _fit_together(problems: Sequence[CurveProblem]) -> list[RisingCurves]:
 
 
 class _Lines:
-    """Arrays with a line for each curve, or with a single one that is of all."""
+    """Arrays with a line for each curve that is not done, or with a single line that is the same for all curves."""
 
     def keep(self, kept: BoolArray) -> None:
         """Go on with some of the curves."""
@@ -146,7 +147,7 @@ class _Lines:
 class _Loss(_Lines):
     """What is minimised but for the penalty's factor, with its derivatives, at curves of k knots.
 
-    Lines of rows end in one without weight at least: there begin the sums that are of no rows.
+    Each line of rows ends in at least one row without weight, so that sums over no rows have a row to begin at.
     """
 
     def __init__(self, problems: Sequence[CurveProblem], k: int) -> None:

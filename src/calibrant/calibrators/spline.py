@@ -108,7 +108,7 @@ class SplineCalibrator(BinaryCalibrator):
 
 
 class _Task(NamedTuple):
-    """Gathered ties, of mean 0 and standard deviation 1, their knots, and these in the scores' own unit."""
+    """One fit: gathered ties, scaled to mean 0 and standard deviation 1, their knots, and the knots as scores."""
 
     ties: TiedScores
     knots: FloatArray
@@ -152,7 +152,7 @@ def fit_paths(tasks: Iterable[tuple[TiedScores, FloatArray]]) -> list[tuple[Floa
 
 
 class _Line(NamedTuple):
-    """The best straight line that does not fall."""
+    """The best straight line through ties that does not fall; their curves are fitted from there."""
 
     ties: TiedScores
     knots: FloatArray
