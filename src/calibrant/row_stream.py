@@ -75,8 +75,11 @@ class RowStream(Protocol):
     def summary(self) -> ScoreSummary:
         """Summarise the one score, in cells where all scores don't fit."""
 
-    def packed_summary(self) -> ScoreSummary | None:
-        """Return all rows of the one score packed for pooling, where they are known to be few enough for that."""
+    def summary_to_pool(self) -> ScoreSummary | None:
+        """Summarise the one score for pooling, where it is known that another summary would only delay it.
+
+        Few enough rows are packed; of too many scores the summary knows the exact isotonic blocks.
+        """
 
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
         """Return the summary of the one score with its exact isotonic blocks; `cells` is that of a first pass."""

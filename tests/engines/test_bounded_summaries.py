@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import calibrant as cb
-from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, summarise
+from calibrant.engines import FoldState, QuantisedSummary, RowReader, SourceStream, open_rows, partitions, summarise
 from calibrant.engines.folding import SummaryBuilder, _n_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
@@ -195,6 +195,69 @@ def test_blocks_of_scores_of_both_signs_and_of_sorted_and_hostile_labels_are_exa
         wanted = cb.ScoreSummary.from_arrays(s, y).isotonic_blocks()
         for got, expected in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+#: Scores of both signs with many ties.
+SCORES = st.sampled_from([0.0, -0.0, 0.5, 1.0]) | st.integers(-40, 40).map(lambda k: k * 2.0**-7)
+
+
+@given(
+    st.lists(st.tuples(SCORES, st.booleans()), min_size=2, max_size=120),
+    st.integers(1, 40),
+    st.sampled_from([1e-300, 1.0, 1e300]),
+)
+def test_blocks_are_those_of_all_rows_whatever_their_scores(
+    rows: list[tuple[float, bool]], max_rows: int, scale: float
+) -> None:
+    s, y = np.array([r[0] for r in rows]) * scale, np.array([False, True] + [r[1] for r in rows[2:]])
+    found = pooled_summary(stream_of({"p": s, "y": y}, "score"), max_rows=max_rows).isotonic_blocks()
+    for got, expected in zip(found, cb.ScoreSummary.from_arrays(s, y).isotonic_blocks(), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_frequent_scores_and_first_rows_that_are_unlike_the_others_change_nothing() -> None:
+    rng = np.random.default_rng(5)
+    frequent, rare = np.repeat([0.0, 0.3], [5_000, 4_000]), rng.random(900) / 1e6
+    p = np.sort(np.concatenate((frequent, rare, rng.beta(1.0, 3.0, 20_000))))
+    y = rng.random(p.size) < p
+    stream = stream_of({"p": p, "y": y})
+    first = CellTable.empty(12, is_probability=True)
+    first.add_rows(p[:100], y[:100])
+    wanted = cb.ScoreSummary.from_arrays(p, y).isotonic_blocks()
+    for known in (None, first.summary()):
+        found = pooled_summary(stream, max_rows=150, start=known).isotonic_blocks()
+        for got, expected in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, expected)
+
+
+def test_more_rows_than_narrow_integers_count_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y = draw("beta", 20_000)
+    monkeypatch.setattr(partitions, "_MOST_NARROW", 9_000)
+    counter = partitions._Counter(partitions._Tree.of(p, np.ones(p.size), p.size))
+    counter._numbers[:] = np.iinfo(np.uint32).max - 5_000
+    before = int(counter._numbers[:, 0].max())
+    for part in np.split(np.arange(p.size), 4):
+        counter.add(np.full(part.size, 0.5), y[part], None)
+    _, sums = counter.found()
+    assert sums[:, 0].max() == before + p.size
+
+
+def test_an_exact_fit_of_many_rows_reads_them_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y = draw("beta", 200_000)
+    pq.write_table(pa.table({"p": p, "y": y}), tmp_path / "rows.parquet")
+    n_passes = []
+    read = SourceStream.reduce
+
+    def counted(self: SourceStream, *args: Any, **how: Any) -> Any:
+        n_passes.append(1)
+        return read(self, *args, **how)
+
+    monkeypatch.setattr(SourceStream, "reduce", counted)
+    fitted = cb.engines.fit(cb.IsotonicCalibrator(), tmp_path / "rows.parquet", max_distinct=40_000)
+    assert len(n_passes) == 2
+    wanted = cb.IsotonicCalibrator().fit(p, y)
+    np.testing.assert_array_equal(fitted.fitted_map.x, wanted.fitted_map.x)
+    np.testing.assert_array_equal(fitted.fitted_map.y, wanted.fitted_map.y)
 
 
 def test_weighted_blocks_are_those_of_all_rows_to_rounding() -> None:

@@ -82,7 +82,7 @@ class IsotonicCalibrator(_PooledCalibrator):
         return InterpolatedMap(x[kept], np.repeat(rate, 2)[kept])
 
     def stream_summary(self, stream: RowStream) -> ScoreSummary:
-        return stream.packed_summary() or super().stream_summary(stream)
+        return stream.summary_to_pool() or super().stream_summary(stream)
 
     def fit_streamed(self, stream: RowStream, cells: QuantisedSummary) -> BinaryMap:
         """Fit to blocks that are exact, of rows that are partitioned by their scores."""

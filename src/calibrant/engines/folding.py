@@ -218,15 +218,10 @@ class SummaryBuilder:
             state.quantise(self.n_bits, is_probability=self.is_probability)
 
     def _is_hopeless(self) -> bool:
-        """Say whether the first rows show that the scores of all rows can't fit.
-
-        Where some scores are more frequent than others, there are taken to be fewer than there are.
-        """
-        if not self.n_rows or self.n_flushed < 2:
-            return False
+        """Say whether the first rows show that the scores of all rows can't fit."""
         n_classes = max(1, len({k for _, k in self.states}))
-        n_scores = _n_scores(self.n_flushed, self._size())
-        return n_scores * -math.expm1(-n_classes * self.n_rows / n_scores) > SURELY * self.max_distinct
+        n_all = n_classes * (self.n_rows or 0)
+        return has_too_many_scores(self.n_flushed, self._size(), n_all, self.max_distinct)
 
     def summaries(self) -> dict[tuple[Any, int], ScoreSummary]:
         """Return the summary of each group and class."""
@@ -246,6 +241,17 @@ def _joined(
         return scores, positive, None
     weights = [np.ones(part[0].size) if part[2] is None else part[2] for part in parts]
     return scores, positive, np.concatenate(weights)
+
+
+def has_too_many_scores(n_rows: int, n_seen: int, n_all: int, max_distinct: int) -> bool:
+    """Say whether the distinct scores of some rows show that those of all rows are more than `max_distinct`.
+
+    Where some scores are more frequent than others, there are taken to be fewer than there are.
+    """
+    if n_rows < 2 or not n_all:
+        return False
+    n_scores = _n_scores(n_rows, n_seen)
+    return n_scores * -math.expm1(-n_all / n_scores) > SURELY * max_distinct
 
 
 def _n_scores(n_rows: int, n_seen: int) -> float:

@@ -1,21 +1,20 @@
 """The exact isotonic regression of rows that don't fit in memory.
 
-The first pass counts rows in cells. Pooling the cells gives the convex minorant over their edges; only cells whose
-corner (all negatives first) is not above it can hold the end of a block. Further passes split those into finer ranges,
-of which fewer can, until what is left fits; then its rows are fetched, in disjoint ranges of a bounded number of rows,
-and pooled. Pooling all ranges and the cells that were left alone, in the order of their scores, gives the blocks of all
-rows: any order of pooling does. Sums of unweighted rows are integers, and so are all comparisons that decide.
+Scores are told apart by their leading bits, as in a tree whose nodes have more children where there are more rows. A
+pass counts the rows of each leaf. Pooling the leaves gives the convex minorant over their edges. Only a leaf whose
+corner (all its negatives first) is not above it can hold the end of a block; and where a block ends between two leaves,
+it ends at scores of these. The rows of such leaves are fetched. Where they are too many, their leaves become nodes, and
+another pass counts. Pooling these rows and the leaves that were left alone, in the order of their scores, gives the
+blocks of all rows: any order of pooling does. Sums of unweighted rows are integers, and so are all comparisons that
+decide.
 
 Source: Robertson, Wright and Dykstra (1988), Order Restricted Statistical Inference, theorem 1.2.1, for the minorant.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial as bind
-from typing import NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,35 +22,37 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.engines.folding import FoldState
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.quantised import MOST_BITS, CellTable, QuantisedSummary, n_cells
+from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
-from calibrant.rows import Rows
-from calibrant.summary import Blocks, ScoreSummary
+from calibrant.summary import Blocks, DistinctScores, ScoreSummary
 
-#: Cells of rows, and cells of their weights where there are any.
-_Counts: TypeAlias = tuple[CellTable, CellTable | None]
-#: Which parts of ranges hold rows, and what each holds.
-_Parts: TypeAlias = tuple[IntArray, FloatArray]
-_CodeArray = npt.NDArray[np.uint64]
+_CodeArray: TypeAlias = npt.NDArray[np.uint64]
+_NodeArray: TypeAlias = npt.NDArray[np.int32]
+#: Where rows fall: the numbers of leaves, and number of rows, weight and positives of each, shape (m, 3).
+_Counts: TypeAlias = tuple[IntArray, FloatArray]
 _SIGN = np.uint64(1 << 63)
 #: What rounding may take from a comparison of sums.
 _SLACK = 1e-12
-#: Parts that a range of scores with too many rows is cut into, time after time.
-_CUTS = 1 << 10
-#: Passes that split cells, and how much each must save.
+#: Leading bits that tell the roots apart: the sign of a score, its binary exponent and four of its digits.
+_ROOT_BITS = 16
+_N_ROOTS = 1 << _ROOT_BITS
+#: Leaves of one pass: so many times the wanted rows to the power 2/3, from where on they decide about most of these, up
+#: to what memory is asked to hold.
+_LEAVES_FACTOR = 6.0
+_MOST_LEAVES = 1 << 21
+#: Passes that make nodes of leaves whose rows would fit one by one, and how much each must save.
 _MOST_SPLITS = 4
 _LEAST_FALL = 0.75
-#: Parts of one pass: so many times the wanted rows to the power 2/3, from where on they decide about most of these, up
-#: to what memory is asked to hold.
-_PARTS_FACTOR = 4.0
-_MOST_PARTS = 1 << 21
+#: Rows that narrow integers can count.
+_MOST_NARROW = (1 << 32) - 1
+_ONE = np.uint32(1)
 
 
-class PooledSummary(QuantisedSummary):
-    """A quantised summary that knows the isotonic blocks of the rows themselves."""
+class PooledSummary(ScoreSummary):
+    """What isotonic regression asks of a summary: the blocks of the rows and their totals. Each block is one score."""
 
-    def __init__(self, filled: FloatArray, blocks: Blocks, *, is_probability: bool) -> None:
-        super().__init__(filled, is_probability=is_probability)
+    def __init__(self, blocks: Blocks) -> None:
+        super().__init__(DistinctScores(blocks.first, blocks.weight, blocks.weight, blocks.positives))
         self._blocks = blocks
 
     def isotonic_blocks(self) -> Blocks:
@@ -61,127 +62,243 @@ class PooledSummary(QuantisedSummary):
 def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:
     """Summarise a stream of one score with its exact isotonic blocks, at most `max_rows` distinct scores at a time.
 
-    `start` is what one pass gave.
+    `start` is what one pass gave. Without it the first rows tell where scores are dense.
     """
-    is_probability = stream.input == "probability"
-    if start is None or start.n_bits is None or not start.is_counted:
-        start, n_rows, is_counted = _count(stream, is_probability=is_probability)
+    if start is None:
+        first = next(iter(stream))
+        tree = _Tree.of(first.scores, first.weights, stream.count())
     else:
-        n_rows, is_counted = start.weight, True
-    cells = _Cells(start.low, start.high, start.weight, start.positives, n_rows)
-    assert start.n_bits is not None  # noqa: S101
-    within = bind(_Within, start.n_bits, is_probability=is_probability)
-    flags = cells.flags()
-    n_wanted = float(cells.n_rows[flags].sum())
-    for _ in range(_MOST_SPLITS):
-        if n_wanted <= max_rows:
+        tree = _Tree.of(start.scores, start.weight, stream.count())
+    leaves, n_before = tree.count(stream), np.inf
+    while True:
+        wanted = leaves.wanted()
+        n_rows = leaves.n_rows[wanted]
+        n_wanted = float(n_rows.sum())
+        fit_alone = bool((n_rows <= max_rows).all())
+        is_worth = len(tree.levels) <= _MOST_SPLITS and n_wanted <= _LEAST_FALL * n_before
+        if n_wanted <= max_rows or (fit_alone and not is_worth):
             break
-        cells = _split(stream, cells, flags, within)
-        flags = cells.flags()
-        n_before, n_wanted = n_wanted, float(cells.n_rows[flags].sum())
-        if n_wanted > _LEAST_FALL * n_before:
-            break
-    parts = [cells.at(~flags).blocks()]
-    for run in _runs_that_fit(cells.n_rows, np.flatnonzero(flags), max_rows):
-        part = cells.at(np.array(run))
-        if len(run) == 1 and part.n_rows[0] > max_rows:
-            parts.extend(_cut(stream, part.low.item(), part.high.item(), max_rows, is_counted))
-        else:
-            parts.append(_fetch(stream, within(part).hold))
-    return PooledSummary(start.filled, pool(parts, is_counted=is_counted), is_probability=is_probability)
+        n_before = n_wanted
+        tree = tree.grown(leaves.at(wanted))
+        leaves = leaves.at(~wanted).with_others(tree.count(stream))
+    parts, is_counted = [leaves.pooled_without(wanted)], leaves.is_counted
+    runs = [leaves.number[run] for run in _runs_that_fit(leaves.n_rows, np.flatnonzero(wanted), max_rows)]
+    del leaves, wanted  # memory is short here
+    parts += [tree.fetch(stream, run) for run in runs]
+    return PooledSummary(pool(parts, is_counted=is_counted))
 
 
-def _count(stream: RowStream, *, is_probability: bool) -> tuple[QuantisedSummary, FloatArray, bool]:
-    """Count rows in cells; return their summary, the rows of each cell, and whether no row has a weight."""
+class _Leaves(NamedTuple):
+    """Leaves that hold rows, rising: where each begins, the bits that are left in it, its sums, and its number.
 
-    def partial(stream: RowStream) -> _Counts:
-        table = CellTable.empty(MOST_BITS, is_probability=is_probability)
-        weighted = None
-        for rows in stream:
-            if rows.weight is not None and weighted is None:
-                weighted = replace(table, cells=table.cells.copy())
-            if weighted is not None:
-                weighted.add_distinct(ScoreSummary.from_rows(rows.scores, rows.positive, rows.weights).distinct)
-            table.add_rows(rows.scores, rows.positive)
-        return table, weighted
+    Those of earlier passes have the number -1.
+    """
 
-    table, weighted = stream.reduce(partial, _merge_counts, is_large=True)
-    if weighted is None:
-        return table.summary(), table.filled()[0], True
-    return weighted.summary(), table.filled()[0], False
-
-
-def _merge_counts(a: _Counts, b: _Counts) -> _Counts:
-    weighted = None
-    if a[1] is not None or b[1] is not None:
-        weighted = replace(a[0], cells=a[0].cells.copy()) if a[1] is None else a[1]
-        weighted.merge(b[0] if b[1] is None else b[1])
-    a[0].merge(b[0])
-    return a[0], weighted
-
-
-class _Cells(NamedTuple):
-    """Disjoint ranges of scores in rising order, each with weight, positives and number of rows."""
-
-    low: FloatArray
-    high: FloatArray
+    start: _CodeArray
+    n_bits: IntArray
+    n_rows: FloatArray
     weight: FloatArray
     positives: FloatArray
-    n_rows: FloatArray
+    number: IntArray
 
-    def flags(self) -> BoolArray:
-        """Return whether each range can hold the end of a block."""
-        flags = np.zeros(self.low.size, np.uint8)
-        is_split = (self.low < self.high).astype(np.uint8)
-        kernels.flag_vertices(self.weight, self.positives, is_split, _SLACK, flags)
-        return flags.view(np.bool_)
+    @property
+    def is_counted(self) -> bool:
+        """Whether no row has a weight."""
+        return bool(np.array_equal(self.n_rows, self.weight))
 
-    def at(self, chosen: BoolArray | npt.NDArray[np.int64]) -> _Cells:
-        """Return some of the ranges."""
-        return _Cells(*(np.ascontiguousarray(column[chosen]) for column in self))
+    def at(self, chosen: BoolArray) -> _Leaves:
+        """Return some of the leaves."""
+        columns: Any = (column[chosen] for column in self)
+        return _Leaves(*columns)
 
-    def blocks(self) -> Blocks:
-        """Return the ranges as they are pooled."""
-        return Blocks(self.low, self.high, self.weight, self.positives)
+    def with_others(self, others: _Leaves) -> _Leaves:
+        """Return these, as those of earlier passes, and others."""
+        mine = self._replace(number=np.full(self.number.size, -1))
+        order = np.argsort(np.concatenate((self.start, others.start)), kind="stable")
+        columns: Any = (np.concatenate(both)[order] for both in zip(mine, others, strict=True))
+        return _Leaves(*columns)
+
+    def wanted(self) -> BoolArray:
+        """Say which leaves hold the end of a block, or may: of the last pass, others were left alone for good."""
+        can_split = (self.n_bits > 0) & (self.number >= 0)
+        flags = np.zeros(self.weight.size, np.uint8)
+        kernels.flag_vertices(self.weight, self.positives, can_split.view(np.uint8), _SLACK, flags)
+        end = _pool_sums(self.weight, self.positives, is_counted=self.is_counted)[0]
+        flags[0] = 1
+        flags[end - 1] = 1
+        flags[end[:-1]] = 1
+        return flags.view(np.bool_) & can_split
+
+    def pooled_without(self, wanted: BoolArray) -> Blocks:
+        """Return the leaves that are not wanted, from the first score that each may hold to the last.
+
+        No block ends in them, or between two of them unless the first is a single score: they are pooled.
+        """
+        is_first = np.append(True, (wanted | (self.n_bits == 0))[:-1])
+        at = np.flatnonzero(~wanted)
+        first = np.flatnonzero(is_first[at])
+        if not first.size:
+            return Blocks(*np.empty((4, 0)))
+        end = at[np.append(first[1:], at.size) - 1]
+        last = self.start[end] + ((np.uint64(1) << self.n_bits[end].astype(np.uint64)) - np.uint64(1))
+        sums = (np.add.reduceat(column[at], first) for column in (self.weight, self.positives))
+        return Blocks(_scores(self.start[at[first]]), _scores(last), *sums)
 
 
-def _split(stream: RowStream, cells: _Cells, flags: BoolArray, within: Callable[[_Cells], _Within]) -> _Cells:
-    """Split the flagged ranges into equal parts; return all ranges that hold rows."""
-    wanted, alone = cells.at(flags), cells.at(~flags)
-    n_all = min(_PARTS_FACTOR * float(wanted.n_rows.sum()) ** (2 / 3), _MOST_PARTS)
-    n_parts = max(2, math.ceil(n_all / wanted.low.size))
-    with np.errstate(over="ignore", divide="ignore"):
-        scale = n_parts / (wanted.high - wanted.low)
-    scale[~np.isfinite(scale)] = 0.0  # too near or too far apart to tell parts: left as one
-    ranges = within(wanted)
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """Nodes of one depth whose children the next bits of a score tell apart.
 
-    def partial(stream: RowStream) -> _Parts:
-        parts = np.zeros((wanted.low.size * n_parts, 5))
-        for rows in stream:
-            s = rows.scores
-            w = np.broadcast_to(1.0, s.shape) if rows.weight is None else rows.weight
-            kernels.split_ranges(s, rows.positive, w, ranges.places(s), wanted.low, scale, n_parts, parts)
-        at = np.flatnonzero(parts[:, 0])
-        return at, parts[at]
+    Of `n_nodes`, those with the numbers `at` have children: each begins at `start`, its children are numbered from
+    `first` on, the last number of which is that of all children, and `n_bits` are left in each of these.
+    """
 
-    _, filled = stream.reduce(partial, _merge_parts, is_large=True)
-    n_rows, weight_sum, positives, low, high = filled.T
-    order = np.argsort(np.concatenate((alone.low, low)), kind="stable")
-    split = _Cells(low, high, weight_sum, positives, n_rows)
-    return _Cells(*(np.concatenate(columns)[order] for columns in zip(alone, split, strict=True)))
+    n_nodes: int
+    at: IntArray
+    start: _CodeArray
+    first: IntArray
+    n_bits: IntArray
+
+    @classmethod
+    def of(cls, n_nodes: int, leaves: _Leaves, *, least: int, n_leaves: float) -> Self:
+        """Give children to leaves, at least 2^`least` to each: about `n_leaves`, and more where there are more rows."""
+        share = leaves.n_rows / leaves.n_rows.sum()
+        taken = np.ceil(np.log2(np.maximum(share * n_leaves, 1.0))).astype(np.int64)
+        taken = np.minimum(np.maximum(taken, least), leaves.n_bits)
+        first = np.concatenate(([0], np.cumsum(1 << taken)))
+        return cls(n_nodes, leaves.number, leaves.start, first, leaves.n_bits - taken)
+
+    def table(self) -> tuple[_NodeArray, npt.NDArray[np.uint8], _CodeArray]:
+        """Return of each node its first child or -1, how far to shift a score, and the bits to keep."""
+        child = np.full(self.n_nodes, -1, np.int32)
+        shift, kept = np.zeros(self.n_nodes, np.uint8), np.zeros(self.n_nodes, np.uint64)
+        child[self.at], shift[self.at], kept[self.at] = self.first[:-1], self.n_bits, np.diff(self.first) - 1
+        return child, shift, kept
+
+    def leaves(self, counts: _Counts) -> _Leaves:
+        """Return the children that hold rows."""
+        number, sums = counts
+        parent = np.searchsorted(self.first, number, side="right") - 1
+        n_bits = self.n_bits[parent]
+        nth = (number - self.first[parent]).astype(np.uint64)
+        start = self.start[parent] + (nth << n_bits.astype(np.uint64))
+        n_rows, weight, positives = np.ascontiguousarray(sums.T)
+        return _Leaves(start, n_bits, n_rows, weight, positives, number)
 
 
-def _merge_parts(a: _Parts, b: _Parts) -> _Parts:
-    """Add the sums of the same parts of ranges; take their least and largest scores."""
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Levels of nodes; the children of the last are leaves."""
+
+    levels: tuple[_Level, ...]
+
+    @classmethod
+    def of(cls, scores: FloatArray, weight: FloatArray, n_rows: int) -> Self:
+        """Return a tree of one level for so many rows, of which some scores are known."""
+        roots = np.arange(_N_ROOTS)
+        n_bits = 64 - _ROOT_BITS
+        known = np.bincount((_codes(scores) >> np.uint64(n_bits)).astype(np.int64), weight, _N_ROOTS).astype(np.float64)
+        start = roots.astype(np.uint64) << np.uint64(n_bits)
+        leaves = _Leaves(start, np.full(_N_ROOTS, n_bits), known, known, known, roots)
+        return cls((_Level.of(_N_ROOTS, leaves, least=0, n_leaves=_n_leaves(n_rows)),))
+
+    def grown(self, leaves: _Leaves) -> _Tree:
+        """Return the tree with another level below some leaves of the last."""
+        n_leaves = _n_leaves(float(leaves.n_rows.sum()))
+        return _Tree((*self.levels, _Level.of(self.n_leaves, leaves, least=1, n_leaves=n_leaves)))
+
+    @property
+    def n_leaves(self) -> int:
+        """How many leaves the last level has."""
+        return int(self.levels[-1].first[-1])
+
+    def count(self, stream: RowStream) -> _Leaves:
+        """Count the rows of each leaf of the last level; return those that hold rows."""
+
+        def partial(stream: RowStream) -> _Counts:
+            counter = _Counter(self)
+            for rows in stream:
+                counter.add(rows.scores, rows.positive, rows.weight)
+            return counter.found()
+
+        return self.levels[-1].leaves(stream.reduce(partial, _merge, is_large=True))
+
+    def fetch(self, stream: RowStream, numbers: IntArray) -> Blocks:
+        """Return the distinct scores of the rows of some leaves."""
+        is_wanted = np.zeros(self.n_leaves + 1, np.bool_)  # the last is for rows in no leaf, whose number is -1
+        is_wanted[numbers] = True
+
+        def partial(stream: RowStream) -> FoldState:
+            state, walk = FoldState(), _Walk(self)
+            for rows in stream:
+                found = rows.take(np.flatnonzero(is_wanted[walk.leaves_of(rows.scores)]))
+                if found.n_rows:
+                    state.add(found.scores, found.positive, found.weight)
+            state.flush()
+            return state
+
+        found = stream.reduce(partial, FoldState.merge, is_large=True).summary().distinct
+        return Blocks(found.scores, found.scores, found.weight, found.positives)
+
+
+class _Walk:
+    """The way of scores down a tree."""
+
+    def __init__(self, tree: _Tree) -> None:
+        self._tables = [level.table() for level in tree.levels]
+
+    def leaves_of(self, scores: FloatArray) -> _NodeArray:
+        """Return the leaf of the last level that each score is in, or -1."""
+        bits = np.ascontiguousarray(scores).view(np.int64)
+        node = np.empty(scores.size, np.int32)
+        for depth, table in enumerate(self._tables):
+            kernels.step_down(bits, 64 - _ROOT_BITS if depth == 0 else 0, *table, node)
+        return node
+
+
+class _Counter:
+    """The sums of rows in the leaves of a tree: number and positives, and weights where there are any."""
+
+    def __init__(self, tree: _Tree) -> None:
+        self._walk = _Walk(tree)
+        self._numbers: npt.NDArray[Any] = np.zeros((tree.n_leaves, 2), np.uint32)
+        self._weights: FloatArray | None = None
+        self._n_left = _MOST_NARROW
+
+    def add(self, scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
+        """Add rows."""
+        self._n_left -= scores.size
+        if self._n_left < 0:
+            self._numbers = self._numbers.astype(np.int64)
+        node = self._walk.leaves_of(scores)
+        if weight is not None and self._weights is None:
+            self._weights = self._numbers.astype(np.float64)
+        if self._weights is not None:
+            known = np.broadcast_to(1.0, scores.shape) if weight is None else weight
+            kernels.add_to_leaves(node, positive, known, self._weights)
+        kernels.add_to_leaves(node, positive, np.broadcast_to(_ONE, scores.shape), self._numbers)
+
+    def found(self) -> _Counts:
+        """Return the sums of the leaves that hold rows."""
+        at = np.flatnonzero(self._numbers[:, 0])
+        sums = self._numbers if self._weights is None else self._weights
+        return at, np.column_stack((self._numbers[at, 0], sums[at])).astype(np.float64)
+
+
+def _merge(a: _Counts, b: _Counts) -> _Counts:
+    """Add the sums of the same leaves."""
     if not a[0].size or not b[0].size:
         return a if a[0].size else b
-    at, rows = np.concatenate((a[0], b[0])), np.vstack((a[1], b[1]))
-    order = np.argsort(at, kind="stable")
-    at, rows = at[order], rows[order]
-    starts = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
-    merges = (np.add, np.add, np.add, np.minimum, np.maximum)
-    columns = [merge.reduceat(column, starts) for merge, column in zip(merges, rows.T, strict=True)]
-    return at[starts], np.column_stack(columns)
+    at, place = np.unique(np.concatenate((a[0], b[0])), return_inverse=True)
+    sums = np.zeros((at.size, 3))
+    for part, rows in ((place[: a[0].size], a[1]), (place[a[0].size :], b[1])):
+        sums[part] += rows  # each leaf is once in a part
+    return at, sums
+
+
+def _n_leaves(n_rows: float) -> float:
+    """Return how many leaves so many rows are counted in."""
+    return float(min(_LEAVES_FACTOR * n_rows ** (2 / 3), _MOST_LEAVES))
 
 
 def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
@@ -198,17 +315,16 @@ def pool(parts: list[Blocks], *, is_counted: bool) -> Blocks:
     first, last = first[tie], last[np.append(tie[1:], last.size) - 1]
     w, p = (np.add.reduceat(np.concatenate(column)[order], tie) for column in columns[2:])
     del order, tie
-    if is_counted:
-        w, p = w.astype(np.int64), p.astype(np.int64)
-    out_weight, out_positives, end = np.empty_like(w), np.empty_like(p), np.empty(w.size, np.int64)
-    top = kernels.pool_weighted(w, p, out_weight, out_positives, end)
-    starts = np.concatenate(([0], end[: top - 1]))
-    return Blocks(
-        first[starts],
-        last[end[:top] - 1],
-        out_weight[:top].astype(np.float64),
-        out_positives[:top].astype(np.float64),
-    )
+    end, weight, positives = _pool_sums(w, p, is_counted=is_counted)
+    return Blocks(first[np.append(0, end[:-1])], last[end - 1], weight, positives)
+
+
+def _pool_sums(w: FloatArray, p: FloatArray, *, is_counted: bool) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Pool weights and positives of neighbours, counts as integers; return end, weight and positives of each block."""
+    kind: type[Any] = np.int64 if is_counted else np.float64
+    weight, positives, end = w.astype(kind), p.astype(kind), np.empty(w.size, np.int64)
+    top = kernels.pool_weighted(weight, positives, weight, positives, end)
+    return end[:top].copy(), weight[:top].astype(np.float64), positives[:top].astype(np.float64)
 
 
 def _runs_that_fit(n_rows: FloatArray, chosen: npt.NDArray[np.int64], max_rows: int) -> list[list[int]]:
@@ -224,78 +340,14 @@ def _runs_that_fit(n_rows: FloatArray, chosen: npt.NDArray[np.int64], max_rows: 
     return runs
 
 
-class _Within:
-    """The rows of scores within some ranges, each of which lies within one cell of the first pass."""
-
-    def __init__(self, n_bits: int, ranges: _Cells, *, is_probability: bool) -> None:
-        self.n_bits, self.is_probability, self.ranges = n_bits, is_probability, ranges
-        counts = np.zeros(n_cells(n_bits, is_probability=is_probability), np.int64)
-        kernels.count_in_cells(ranges.low, n_bits, is_probability, counts)
-        self.starts = np.concatenate(([0], np.cumsum(counts)))  # the first range of each cell, or of a later one
-
-    def places(self, scores: FloatArray) -> npt.NDArray[np.int64]:
-        """Return the range that each score is in, or -1."""
-        place = np.empty(scores.size, np.int64)
-        low, high = self.ranges.low, self.ranges.high
-        kernels.find_ranges(scores, self.n_bits, self.is_probability, self.starts, low, high, place)
-        return place
-
-    def hold(self, scores: FloatArray) -> BoolArray:
-        """Say of each score whether it is in one of the ranges."""
-        return self.places(scores) >= 0
-
-
-def _fetch(stream: RowStream, wanted: Callable[[FloatArray], BoolArray]) -> Blocks:
-    """Return the distinct scores of the rows whose scores are wanted."""
-
-    def partial(stream: RowStream) -> FoldState:
-        state = FoldState()
-        for rows in stream:
-            found = rows.take(np.flatnonzero(wanted(rows.scores)))
-            if found.n_rows:
-                state.add(found.scores, found.positive, found.weight)
-        state.flush()
-        return state
-
-    found = stream.reduce(partial, FoldState.merge, is_large=True).summary().distinct
-    return Blocks(found.scores, found.scores, found.weight, found.positives)
-
-
-def _cut(stream: RowStream, low: float, high: float, max_rows: int, is_counted: bool) -> Iterator[Blocks]:
-    """Cut a range of scores with too many rows until each part has few enough, or is one score; pool each."""
-    ends = _ordered(np.array([low, high]))
-    span = int(ends[1]) - int(ends[0]) + 1
-    n_cuts = min(_CUTS, span)
-    starts = np.array([int(ends[0]) + span * i // n_cuts for i in range(n_cuts)], dtype=np.uint64)
-
-    def part(rows: Rows) -> FloatArray:
-        found = rows.take(_is_between(low, high, rows.scores)).tied()
-        place = np.searchsorted(starts, _ordered(found.scores), side="right") - 1
-        return np.array([np.bincount(place, sums, n_cuts) for sums in (None, found.weight, found.positives)], float)
-
-    n_rows, total, hits = stream.total(part)
-    stops = np.concatenate((starts[1:] - np.uint64(1), ends[1:]))
-    for run in _runs_that_fit(n_rows, np.flatnonzero(n_rows), max_rows):
-        first, last = _scores(starts[run[:1]]).item(), _scores(stops[run[-1:]]).item()
-        if len(run) > 1 or n_rows[run[0]] <= max_rows:
-            yield pool([_fetch(stream, bind(_is_between, first, last))], is_counted=is_counted)
-        elif first == last:
-            yield Blocks(*(np.array([value]) for value in (first, last, total[run[0]], hits[run[0]])))
-        else:
-            yield from _cut(stream, first, last, max_rows, is_counted)
-
-
-def _is_between(low: float, high: float, scores: FloatArray) -> BoolArray:
-    return (scores >= low) & (scores <= high)
-
-
-def _ordered(scores: FloatArray) -> _CodeArray:
+def _codes(scores: FloatArray) -> _CodeArray:
     """Return integers in the order of the scores."""
-    bits = (scores + 0.0).view(np.uint64)
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    bits = (scores + 0.0).view(np.int64)
+    codes: _CodeArray = (bits ^ ((bits >> 63) | np.int64(-(1 << 63)))).view(np.uint64)
+    return codes
 
 
 def _scores(codes: _CodeArray) -> FloatArray:
-    """Return the scores of the integers that `_ordered` gives."""
+    """Return the scores of the integers that `_codes` gives."""
     bits = np.where(codes & _SIGN, codes ^ _SIGN, ~codes)
     return np.ascontiguousarray(bits).view(np.float64)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.engines.folding import SummaryBuilder
+from calibrant.engines.folding import SummaryBuilder, has_too_many_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.rows import RowReader
 from calibrant.engines.spark_cells import cell_table, has_more_scores
@@ -250,19 +250,24 @@ class SourceStream:
     def top_summaries(self) -> dict[Any, ScoreSummary]:
         return {label: summary for label, (summary,) in self.by_top_label().summaries().items()}
 
-    def packed_summary(self) -> ScoreSummary | None:
+    def summary_to_pool(self) -> ScoreSummary | None:
         source, n_rows = self.reader.source, self.reader.source.n_rows
-        if self.wants_cells or not n_rows or n_rows > _ROWS_PER_SCORE * self.max_distinct:
-            return None
-        if self.reader.weight is not None or source.is_distributed:
+        if self.wants_cells or not n_rows or self.reader.weight is not None or source.is_distributed:
             return None
         self.reader.n_rows = n_rows
+        if n_rows > _ROWS_PER_SCORE * self.max_distinct:
+            return pooled_summary(self, max_rows=self.max_distinct) if self._has_too_many_scores(n_rows) else None
         scores, positive = np.empty(n_rows), np.empty(n_rows, dtype=np.bool_)
         stop = 0
         for rows in self:
             start, stop = stop, stop + rows.n_rows
             scores[start:stop], positive[start:stop] = rows.scores, rows.positive
         return ScoreSummary.from_rows(scores, positive, None)
+
+    def _has_too_many_scores(self, n_rows: int) -> bool:
+        """Say whether the first rows show that the scores of all rows can't fit."""
+        first = next((rows.scores for rows in self), np.empty(0))
+        return has_too_many_scores(first.size, np.unique(first).size, n_rows, self.max_distinct)
 
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
         return pooled_summary(self, max_rows=self.max_distinct, start=cells)

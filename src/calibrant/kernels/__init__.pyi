@@ -43,14 +43,13 @@ from calibrant.kernels.fold import (
     LOWEST_EXPONENT as LOWEST_EXPONENT,
     PROBABILITY_OCTAVES as PROBABILITY_OCTAVES,
     SCORE_OCTAVES as SCORE_OCTAVES,
-    count_in_cells as count_in_cells,
-    find_ranges as find_ranges,
+    add_to_leaves as add_to_leaves,
     flag_vertices as flag_vertices,
     fold_groups as fold_groups,
     fold_rows as fold_rows,
     merge_cells as merge_cells,
     merge_runs as merge_runs,
-    split_ranges as split_ranges,
+    step_down as step_down,
 )
 from calibrant.kernels.level_maps import (
     choose_maps as choose_maps,

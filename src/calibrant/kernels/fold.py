@@ -2,7 +2,7 @@
 
 A score's cell is read from its bits: the binary exponent of its distance to 0, or to 1 beyond one half, and the leading
 bits of the fraction, so that cells have the same relative width everywhere. Tables of cells add up, whatever the order
-of the rows. Where cells decide too little, `flag_vertices` says which of them a second pass has to split.
+of the rows. Where more has to be told apart, `step_down` finds rows by further bits, and `flag_vertices` says where.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from calibrant.kernels.pav import pool_weighted
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 
 FlagArray = npt.NDArray[np.uint8]
+CodeArray = npt.NDArray[np.uint64]
+NodeArray = npt.NDArray[np.int32]
 
 #: Columns of a table of cells.
 N_COLUMNS = 6
@@ -26,6 +28,8 @@ COARSER = 6
 #: Binary exponents of the sizes of other scores that have cells of their own: from 2^-30 up to 2^34.
 LOWEST_EXPONENT = -30
 SCORE_OCTAVES = 64
+#: The bits of -0.0, which are those of a sign alone.
+_MINUS_ZERO = np.int64(-(1 << 63))
 #: Scores whose cells are found at a time: each step is then a short loop that the compiler can vectorise.
 _BLOCK = 256
 
@@ -125,74 +129,30 @@ def merge_cells(cells: FloatArray, other: FloatArray) -> None:
 
 
 @compiled
-def count_in_cells(scores: FloatArray, n_bits: int, is_probability: bool, counts: IntArray) -> None:
-    """Add one to the count of the cell of each score."""
-    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
-    for start in range(0, scores.size, _BLOCK):
-        block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, counts.size, size, cell)
-        for i in range(block.size):
-            counts[cell[i]] += 1
-
-
-@compiled
-def find_ranges(
-    scores: FloatArray,
-    n_bits: int,
-    is_probability: bool,
-    starts: IntArray,
-    low: FloatArray,
-    high: FloatArray,
-    place: IntArray,
+def step_down(
+    bits: IntArray, root_shift: int, child: NodeArray, shift: FlagArray, kept: CodeArray, node: NodeArray
 ) -> None:
-    """Write which of the disjoint rising ranges [low, high] each score is in, or -1.
+    """Go from the node that each score is in to its child, told by the next bits of the score's code, in place.
 
-    Each range lies within a cell; those of cell k are the ones from `starts[k]` up to `starts[k + 1]`.
+    Codes are in the order of the scores. `child` is the first child of each node, or -1; a score of a node without
+    children has the node -1 from there on. With a `root_shift`, a score starts at the node of its leading bits.
     """
-    size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
-    for start in range(0, scores.size, _BLOCK):
-        block = scores[start : start + _BLOCK]
-        cells_of(block, n_bits, is_probability, starts.size - 1, size, cell)
-        for i in range(block.size):
-            s = block[i]
-            first, right = starts[cell[i]], starts[cell[i] + 1]
-            left = first
-            while left < right:
-                middle = (left + right) // 2
-                if low[middle] <= s:
-                    left = middle + 1
-                else:
-                    right = middle
-            place[start + i] = left - 1 if left > first and s <= high[left - 1] else -1
+    for i in range(bits.size):
+        b = bits[i] if bits[i] != _MINUS_ZERO else 0
+        code = np.uint64(b ^ ((b >> 63) | _MINUS_ZERO))
+        j = np.int32(code >> np.uint64(root_shift)) if root_shift else node[i]
+        first = child[j] if j >= 0 else -1
+        node[i] = first + np.int32((code >> np.uint64(shift[j])) & kept[j]) if first >= 0 else -1
 
 
 @compiled
-def split_ranges(
-    scores: FloatArray,
-    positive: BoolArray,
-    weight: FloatArray,
-    place: IntArray,
-    low: FloatArray,
-    scale: FloatArray,
-    n_parts: int,
-    parts: FloatArray,
-) -> None:
-    """Add rows to equal parts of their ranges: number of rows, weight, positives, least and largest score of each."""
-    for i in range(scores.size):
-        j = place[i]
-        if j < 0:
-            continue
-        s = scores[i]
-        k = j * n_parts + min(int((s - low[j]) * scale[j]), n_parts - 1)
-        if parts[k, 0] == 0.0:
-            parts[k, 3] = s
-            parts[k, 4] = s
-        parts[k, 0] += 1.0
-        parts[k, 1] += weight[i]
-        if positive[i]:
-            parts[k, 2] += weight[i]
-        parts[k, 3] = min(parts[k, 3], s)
-        parts[k, 4] = max(parts[k, 4], s)
+def add_to_leaves(node: NodeArray, positive: BoolArray, weight: FloatArray, sums: FloatArray) -> None:
+    """Add rows to weight and positive weight of the leaf of each, which is -1 where there is none."""
+    for i in range(node.size):
+        k = node[i]
+        if k >= 0:
+            sums[k, 0] += weight[i]
+            sums[k, 1] += weight[i] * np.uint8(positive[i])
 
 
 @compiled

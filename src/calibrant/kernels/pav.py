@@ -60,7 +60,10 @@ def pool_keys(keys: KeyArray, n_negative: int, count: IntArray, positives: IntAr
 def pool_weighted(
     weight: FloatArray, positives: FloatArray, block_weight: FloatArray, block_positives: FloatArray, end: IntArray
 ) -> int:
-    """Pool sorted ties of weight and positive weight into blocks of rising rate; return their number."""
+    """Pool sorted ties of weight and positive weight into blocks of rising rate; return their number.
+
+    The outputs may be the inputs: what is written was read before.
+    """
     top = 0
     for i in range(len(weight)):
         top = _push_sums(block_weight, block_positives, top, weight[i], positives[i])
