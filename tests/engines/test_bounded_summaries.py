@@ -288,7 +288,7 @@ def test_first_rows_are_looked_at_where_scores_of_all_classes_may_not_fit(
     monkeypatch: pytest.MonkeyPatch, max_distinct: int, is_quantised: bool
 ) -> None:
     """900 rows of three classes have 2,700 scores; where these fit, rows wait to be sorted at once."""
-    monkeypatch.setattr("calibrant.engines.folding._FIRST_ROWS", 300)
+    monkeypatch.setattr("calibrant.engines.folding.FIRST_ROWS", 300)
     builder = SummaryBuilder(None, max_distinct, True, n_states=3, n_rows=900)
     rng = np.random.default_rng(0)
     for k in range(3):

@@ -21,10 +21,10 @@ from calibrant.summary import DistinctScores, ScoreSummary
 
 #: Rows that wait in a builder, all states together, before they are sorted: few at first where all may not fit, which
 #: tell how many scores there are.
-_FIRST_ROWS = 1 << 17
+FIRST_ROWS = 1 << 17
 _BUFFERED_ROWS = 1 << 22
 #: Exact summaries are not tried where there seem to be so many times more scores than fit.
-SURELY = 1.1
+_SURELY = 1.1
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ class SummaryBuilder:
                 self.states[key].quantise(self.n_bits, is_probability=self.is_probability)
         self.states[key].add(scores, positive, weight)
         self.n_waiting += scores.size
-        if self.n_waiting >= (_FIRST_ROWS if self._is_first_look() else _BUFFERED_ROWS):
+        if self.n_waiting >= (FIRST_ROWS if self._is_first_look() else _BUFFERED_ROWS):
             self.flush()
 
     def _is_first_look(self) -> bool:
@@ -251,7 +251,7 @@ def has_too_many_scores(n_rows: int, n_seen: int, n_all: int, max_distinct: int)
     if n_rows < 2 or not n_all:
         return False
     n_scores = _n_scores(n_rows, n_seen)
-    return n_scores * -math.expm1(-n_all / n_scores) > SURELY * max_distinct
+    return n_scores * -math.expm1(-n_all / n_scores) > _SURELY * max_distinct
 
 
 def _n_scores(n_rows: int, n_seen: int) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from calibrant import kernels
-from calibrant.engines.folding import SURELY
+from calibrant.engines.folding import FIRST_ROWS, has_too_many_scores
 from calibrant.quantised import MOST_BITS, CellTable
 from calibrant.tables import SparkSource, column_of
 
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 _WHOLE = ("byte", "short", "integer", "long")
 #: Keys of rows that are left to the reader, which says what is wrong with them or takes them, and of weight zero.
 _LEFT, _WEIGHTLESS = -1, -2
-#: Standard error of an estimate of how many distinct scores there are.
-_ESTIMATE_ERROR = 0.02
 
 
 def has_more_scores(reader: RowReader, most: int) -> bool:
-    """Say whether the rows are those of Spark and surely have more distinct scores than `most`, by Spark's estimate."""
+    """Say whether the rows are those of Spark and the first of them show that scores are surely more than `most`."""
     source = reader.source
     if not isinstance(source, SparkSource) or source.n_rows <= most or _label(reader, source) is None:
         return False
-    from pyspark.sql import functions as sf
+    import pyarrow.compute as compute
 
-    estimate = sf.approx_count_distinct(column_of(reader.score[0]), _ESTIMATE_ERROR)
-    return bool(source.frame.agg(estimate).collect()[0][0] > SURELY * most)
+    first = source.frame.select(column_of(reader.score[0])).limit(FIRST_ROWS).toArrow().column(0)
+    return has_too_many_scores(len(first), compute.count_distinct(first).as_py(), source.n_rows, most)
 
 
 def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
@@ -63,24 +61,15 @@ def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
         is_fine = ~source.is_missing(reader.weight) & (weight >= 0.0) & (weight < infinity)
         kind = sf.when(~(is_usual & is_fine), _LEFT).when(weight == 0.0, _WEIGHTLESS)
     table = CellTable.empty(MOST_BITS, is_probability=is_probability)
-    columns = {"score": score, "distance": distance, "weight": weight, "kind": kind.otherwise(0)}
-    columns |= {"positive": sf.when(is_positive, weight).otherwise(0.0)}
+    columns = {"score": score, "distance": distance, "kind": kind.otherwise(0), "is_positive": is_positive}
+    columns |= {} if reader.weight is None else {"weight": weight}
     rows = source.frame.select(*(column.alias(name) for name, column in columns.items()))
     # a column for each step, so that none is computed twice
     rows = rows.withColumn("size", octaves.clamped(sf.col("distance")))
-    rows = rows.withColumn("exponent", sf.floor(sf.log2("size")).cast("int"))
-    rows = rows.withColumn("place", octaves.place(sf.col("size"), sf.col("exponent")))
+    rows = rows.withColumn("place", octaves.place(sf.col("size")))
     cell = (_probability_cell if is_probability else _score_cell)(table.cells.shape[0] - 1)
-    found = (
-        rows.groupBy(sf.when(sf.col("kind") < 0, sf.col("kind")).otherwise(cell).alias("cell"))
-        .agg(
-            *(sf.sum(each) for each in (sf.col("weight"), sf.col("weight") * sf.col("weight"), sf.col("positive"))),
-            sf.sum(sf.col("weight") * sf.col("score")),
-            sf.min("score"),
-            sf.max("score"),
-        )
-        .toArrow()
-    )
+    by_cell = rows.groupBy(sf.when(sf.col("kind") < 0, sf.col("kind")).otherwise(cell).alias("cell"))
+    found = by_cell.agg(*_sums(is_weighted=reader.weight is not None), sf.min("score"), sf.max("score")).toArrow()
     at, *sums = (found.column(j).to_numpy() for j in range(7))
     if (at == _LEFT).any():
         return None
@@ -89,11 +78,23 @@ def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
     return table
 
 
+def _sums(*, is_weighted: bool) -> list[Any]:
+    """Return the sums of a cell: weight, squared weight, positive weight and weighted score."""
+    from pyspark.sql import functions as sf
+
+    if not is_weighted:
+        number = sf.count("kind")
+        return [number, number, sf.sum(sf.col("is_positive").cast("int")), sf.sum("score")]
+    weight, positive = sf.col("weight"), sf.when(sf.col("is_positive"), sf.col("weight")).otherwise(0.0)
+    return [sf.sum(weight), sf.sum(weight * weight), sf.sum(positive), sf.sum(weight * sf.col("score"))]
+
+
 class _Octaves(NamedTuple):
-    """The exponents of two between which numbers are told apart."""
+    """The exponents of two between which numbers are told apart; in `usual` ones most numbers lie."""
 
     lowest: int
     highest: int
+    usual: range
 
     @property
     def least(self) -> float:
@@ -106,17 +107,26 @@ class _Octaves(NamedTuple):
 
         return sf.greatest(sf.least(number, sf.lit(2.0**self.highest)), sf.lit(self.least))
 
-    def place(self, number: Any, exponent: Any) -> Any:
-        """Return 2^n_bits e + floor((m - 1) 2^n_bits) of a number m 2^e; `exponent` may be off by one."""
+    def place(self, number: Any) -> Any:
+        """Return 2^n_bits e + floor((m - 1) 2^n_bits) of a number m 2^e.
+
+        A comparison finds e of the usual numbers, which takes less than the logarithm that finds it of others.
+        """
         from pyspark.sql import functions as sf
 
+        n_cells = 1 << MOST_BITS
+        exponent = sf.floor(sf.log2(number)).cast("int")
         powers = sf.array(*(sf.lit(2.0**-e) for e in range(self.lowest - 1, self.highest + 2)))
         scaled = number * sf.get(powers, exponent - (self.lowest - 1))
-        return exponent * (1 << MOST_BITS) + sf.floor((scaled - 1.0) * float(1 << MOST_BITS)).cast("int")
+        unusual = exponent * n_cells + sf.floor((scaled - 1.0) * float(n_cells)).cast("int")
+        found = sf.when(number >= 2.0 ** (self.usual[0] + 1), unusual) if self.usual[0] < self.highest else sf
+        for e in self.usual:
+            found = found.when(number >= 2.0**e, (number * (n_cells * 2.0**-e)).cast("int") + (e - 1) * n_cells)
+        return found.otherwise(unusual)
 
 
-_PROBABILITIES = _Octaves(-kernels.PROBABILITY_OCTAVES, -1)
-_SCORES = _Octaves(kernels.LOWEST_EXPONENT - 1, kernels.LOWEST_EXPONENT + kernels.SCORE_OCTAVES + 1)
+_PROBABILITIES = _Octaves(-kernels.PROBABILITY_OCTAVES, -1, range(-1, -9, -1))
+_SCORES = _Octaves(kernels.LOWEST_EXPONENT - 1, kernels.LOWEST_EXPONENT + kernels.SCORE_OCTAVES + 1, range(3, -6, -1))
 
 
 def _label(reader: RowReader, source: SparkSource) -> tuple[Any, Any] | None:
