@@ -35,49 +35,63 @@ class CellTable:
     Tables of the same resolution add up, in any order: counts exactly, sums of weights and scores to rounding. The
     columns of `cells`, of shape (m, 6), are weight, squared weight, positive weight, weighted score, least and largest
     score. There are 2^n_bits cells per octave; octaves of probabilities are counted from 0 and from 1, of other scores
-    from 0 to both sides.
+    from 0 to both sides. Rows lie in the cells from `span[0]` up to `span[1]`: elsewhere the system gives the table no
+    memory, as long as nobody looks there.
     """
 
     cells: FloatArray
+    span: IntArray
     n_bits: int
     is_probability: bool
 
     def __reduce__(self) -> tuple[Callable[..., CellTable], tuple[Any, ...]]:
         """Pickle only the cells that hold rows."""
-        at = np.flatnonzero(self.cells[:, 0])
-        return _unpack, (at, self.cells[at], self.n_bits, self.is_probability)
+        at = self._at()
+        return CellTable.of, (at, self.cells[at], self.n_bits, self.is_probability)
 
     @classmethod
     def empty(cls, n_bits: int, *, is_probability: bool) -> CellTable:
-        """Return a table without rows; the system gives it memory where rows fall."""
-        return cls(np.zeros((n_cells(n_bits, is_probability=is_probability), 6)), n_bits, is_probability)
+        """Return a table without rows."""
+        n = n_cells(n_bits, is_probability=is_probability)
+        return cls(np.zeros((n, 6)), np.array([n, 0]), n_bits, is_probability)
+
+    @classmethod
+    def of(cls, at: IntArray, filled: FloatArray, n_bits: int, is_probability: bool) -> CellTable:
+        """Return the table whose cells with the numbers `at` are filled."""
+        table = cls.empty(n_bits, is_probability=is_probability)
+        table.cells[at] = filled
+        if at.size:
+            table.span[:] = at.min(), at.max() + 1
+        return table
 
     def add_rows(self, scores: FloatArray, positive: BoolArray) -> None:
         """Add rows of weight one."""
-        kernels.fold_rows(scores, positive, self.n_bits, self.is_probability, self.cells)
+        kernels.fold_rows(scores, positive, self.n_bits, self.is_probability, self.cells, self.span)
 
     def add_distinct(self, scores: DistinctScores) -> None:
         """Add distinct scores with their sums."""
         columns = (scores.scores, scores.weight, scores.weight_squared, scores.positives)
-        kernels.fold_groups(*columns, self.n_bits, self.is_probability, self.cells)
+        kernels.fold_groups(*columns, self.n_bits, self.is_probability, self.cells, self.span)
 
     def merge(self, other: CellTable) -> None:
         """Add the rows of another table of the same resolution."""
-        kernels.merge_cells(self.cells, other.cells)
+        start, stop = other.span.tolist()
+        kernels.merge_cells(self.cells[start:stop], other.cells[start:stop])
+        self.span[:] = min(self.span[0], start), max(self.span[1], stop)
 
     def filled(self) -> FloatArray:
         """Return the cells that hold rows, one column per row of the result, shape (6, m)."""
-        return np.ascontiguousarray(self.cells[self.cells[:, 0] > 0.0].T)
+        return np.ascontiguousarray(self.cells[self._at()].T)
+
+    def _at(self) -> IntArray:
+        """Return the numbers of the cells that hold rows."""
+        start, stop = self.span.tolist()
+        at: IntArray = start + np.flatnonzero(self.cells[start:stop, 0])
+        return at
 
     def summary(self) -> QuantisedSummary:
         """Return the summary of the rows, each moved to the mean score of its cell."""
         return QuantisedSummary(self.filled(), is_probability=self.is_probability, n_bits=self.n_bits)
-
-
-def _unpack(at: IntArray, filled: FloatArray, n_bits: int, is_probability: bool) -> CellTable:
-    table = CellTable.empty(n_bits, is_probability=is_probability)
-    table.cells[at] = filled
-    return table
 
 
 @dataclass(frozen=True, slots=True, repr=False)

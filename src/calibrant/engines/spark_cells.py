@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.engines.folding import FIRST_ROWS, has_too_many_scores
-from calibrant.quantised import MOST_BITS, CellTable
+from calibrant.quantised import MOST_BITS, CellTable, n_cells
 from calibrant.tables import SparkSource, column_of
 
 if TYPE_CHECKING:
@@ -60,22 +60,21 @@ def cell_table(reader: RowReader, *, is_probability: bool) -> CellTable | None:
         weight = column_of(reader.weight).cast("double")
         is_fine = ~source.is_missing(reader.weight) & (weight >= 0.0) & (weight < infinity)
         kind = sf.when(~(is_usual & is_fine), _LEFT).when(weight == 0.0, _WEIGHTLESS)
-    table = CellTable.empty(MOST_BITS, is_probability=is_probability)
     columns = {"score": score, "distance": distance, "kind": kind.otherwise(0), "is_positive": is_positive}
     columns |= {} if reader.weight is None else {"weight": weight}
     rows = source.frame.select(*(column.alias(name) for name, column in columns.items()))
     # a column for each step, so that none is computed twice
     rows = rows.withColumn("size", octaves.clamped(sf.col("distance")))
     rows = rows.withColumn("place", octaves.place(sf.col("size")))
-    cell = (_probability_cell if is_probability else _score_cell)(table.cells.shape[0] - 1)
+    last = n_cells(MOST_BITS, is_probability=is_probability) - 1
+    cell = (_probability_cell if is_probability else _score_cell)(last)
     by_cell = rows.groupBy(sf.when(sf.col("kind") < 0, sf.col("kind")).otherwise(cell).alias("cell"))
     found = by_cell.agg(*_sums(is_weighted=reader.weight is not None), sf.min("score"), sf.max("score")).toArrow()
     at, *sums = (found.column(j).to_numpy() for j in range(7))
     if (at == _LEFT).any():
         return None
     kept = at >= 0
-    table.cells[at[kept]] = np.column_stack(sums)[kept]
-    return table
+    return CellTable.of(at[kept], np.column_stack(sums)[kept], MOST_BITS, is_probability)
 
 
 def _sums(*, is_weighted: bool) -> list[Any]:

@@ -206,6 +206,8 @@ class SourceStream:
         """Summarise the one score, or each column against its class: one list for each group, under None without."""
         if (table := self._cells_of_spark()) is not None:
             return {None: [table.summary()]}
+        if self.is_binary and self.group is None and (packed := self._packed(self.max_distinct)) is not None:
+            return {None: [packed]}
         stream = self if self.is_binary else self.probabilities()
         source, group = self.reader.source, self.group
         n_states = n_classes = 1 if self.is_binary else len(self.classes)
@@ -251,18 +253,32 @@ class SourceStream:
         return {label: summary for label, (summary,) in self.by_top_label().summaries().items()}
 
     def summary_to_pool(self) -> ScoreSummary | None:
-        source, n_rows = self.reader.source, self.reader.source.n_rows
-        if self.wants_cells or not n_rows or self.reader.weight is not None or source.is_distributed:
+        packed = self._packed(_ROWS_PER_SCORE * self.max_distinct)
+        if packed is None and (n_rows := self._n_plain_rows) and self._has_too_many_scores(n_rows):
+            self.reader.n_rows = n_rows
+            return pooled_summary(self, max_rows=self.max_distinct)
+        return packed
+
+    @property
+    def _n_plain_rows(self) -> int | None:
+        """The number of rows that may be read without weights, and exactly; None where it is not known."""
+        source = self.reader.source
+        return None if self.wants_cells or self.reader.weight is not None or source.is_distributed else source.n_rows
+
+    def _packed(self, most_rows: float) -> ScoreSummary | None:
+        """Return all rows of the one score, packed and sorted, where they are known to be at most so many."""
+        n_rows = self._n_plain_rows
+        if not n_rows or n_rows > most_rows:
             return None
         self.reader.n_rows = n_rows
-        if n_rows > _ROWS_PER_SCORE * self.max_distinct:
-            return pooled_summary(self, max_rows=self.max_distinct) if self._has_too_many_scores(n_rows) else None
         scores, positive = np.empty(n_rows), np.empty(n_rows, dtype=np.bool_)
         stop = 0
         for rows in self:
             start, stop = stop, stop + rows.n_rows
             scores[start:stop], positive[start:stop] = rows.scores, rows.positive
-        return ScoreSummary.from_rows(scores, positive, None)
+        if not stop:
+            raise self._no_rows()
+        return ScoreSummary.from_rows(scores[:stop], positive[:stop], None)
 
     def _has_too_many_scores(self, n_rows: int) -> bool:
         """Say whether the first rows show that the scores of all rows can't fit."""

@@ -83,8 +83,19 @@ def _add_to_cell(
 
 
 @compiled
-def fold_rows(scores: FloatArray, positive: BoolArray, n_bits: int, is_probability: bool, cells: FloatArray) -> None:
-    """Add rows of weight one to a table of cells."""
+def _widen(span: IntArray, cell: IntArray) -> None:
+    """Widen a span of cells from its first up to its end to the cells of some rows."""
+    low, high = span[0], span[1] - 1
+    for i in range(cell.size):
+        low, high = min(low, cell[i]), max(high, cell[i])
+    span[0], span[1] = low, high + 1
+
+
+@compiled
+def fold_rows(
+    scores: FloatArray, positive: BoolArray, n_bits: int, is_probability: bool, cells: FloatArray, span: IntArray
+) -> None:
+    """Add rows of weight one to a table of cells; widen its span to the cells that they are in."""
     size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
@@ -92,6 +103,7 @@ def fold_rows(scores: FloatArray, positive: BoolArray, n_bits: int, is_probabili
         for i in range(block.size):
             # a number, where a branch would often be guessed wrong
             _add_to_cell(cells, cell[i], block[i], 1.0, 1.0, np.uint8(positive[start + i]))
+        _widen(span, cell[: block.size])
 
 
 @compiled
@@ -103,14 +115,16 @@ def fold_groups(
     n_bits: int,
     is_probability: bool,
     cells: FloatArray,
+    span: IntArray,
 ) -> None:
-    """Add groups of rows of one score each to a table of cells."""
+    """Add groups of rows of one score each to a table of cells; widen its span to the cells that they are in."""
     size, cell = np.empty(_BLOCK), np.empty(_BLOCK, np.int64)
     for start in range(0, scores.size, _BLOCK):
         block = scores[start : start + _BLOCK]
         cells_of(block, n_bits, is_probability, cells.shape[0], size, cell)
         for i in range(start, start + block.size):
             _add_to_cell(cells, cell[i - start], scores[i], weight[i], squared[i], positives[i])
+        _widen(span, cell[: block.size])
 
 
 @compiled
