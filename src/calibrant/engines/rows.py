@@ -310,8 +310,9 @@ def _encode_fast(column: pa.Array, classes: npt.NDArray[Any]) -> npt.NDArray[np.
     if values is None:  # some are null
         values = column.to_numpy(zero_copy_only=False)
     if len(classes) == 2:
-        is_high: BoolArray = values == classes[1]
-        if not (is_high | (values == classes[0])).all():
+        low, high = classes.tolist()  # which are compared with as they are, in the type of the values
+        is_high: BoolArray = values == high
+        if not (is_high | (values == low)).all():
             return None
         return is_high.view(np.uint8)
     if classes[0] == 0 and classes[-1] == len(classes) - 1 and values.min() >= 0 and values.max() < len(classes):

@@ -37,6 +37,14 @@ def is_missing(column: pa.ChunkedArray) -> BoolArray:
     return found
 
 
+def _lacks_values(column: pa.ChunkedArray) -> bool:
+    """Say whether any value is null, or NaN."""
+    values = arrow_numbers(column)
+    if values is None or values.dtype.kind != "f":
+        return bool(is_missing(column).any())
+    return bool(values.size and np.isnan(values.min()))
+
+
 def missing_rows(table: pa.Table) -> BoolArray:
     """Say which rows of a table lack a value."""
     return reduce(or_, map(is_missing, table.columns), np.zeros(table.num_rows, dtype=np.bool_))
@@ -59,8 +67,8 @@ def refuse_missing(
     """Raise where a row lacks a value: of the kind of the first column that does, or else InvalidInputError."""
     of_where = f" of {where}" if where else ""
     for name in table.column_names:
-        missing = is_missing(table.column(name))
-        if missing.any():
+        if _lacks_values(table.column(name)):
+            missing = is_missing(table.column(name))
             kind = kinds.get(name, InvalidInputError)
             problem = "missing label" if kind is InvalidLabelError else "missing value"
             raise kind(at_first(missing, f"column {name!r}{of_where}", problem, hint))
