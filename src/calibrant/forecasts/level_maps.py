@@ -18,6 +18,10 @@ from calibrant.numerics import SMALLEST_CLIP, FloatArray, IntArray
 
 Knots = tuple[FloatArray, FloatArray]
 MapNumbers = npt.NDArray[np.int32]
+#: Buckets of [0, 1] of each map: one per knot, and not fewer than these.
+_FEWEST_BUCKETS = 64
+#: Slopes are no steeper: infinity times nothing would be NaN.
+_STEEPEST = 1e300
 IDENTITY: Knots = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
@@ -130,7 +134,23 @@ class PackedMaps:
     @cached_property
     def index(self) -> tuple[IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], npt.NDArray[np.uint32]]:
         """The maps as the loops read them: see the kernels."""
-        return self.start, *kernels.index_knots(self.x, self.y, self.start)
+        n_maps = len(self)
+        sizes = np.diff(self.start)
+        n_buckets = [max(_FEWEST_BUCKETS, 1 << (size - 1).bit_length()) for size in sizes.tolist()]
+        bucket_start = np.concatenate(([0], np.cumsum(np.array(n_buckets, dtype=np.int64) + 2)))
+        at, height, slope = (np.empty(self.x.size + n_maps) for _ in range(3))
+        buckets = np.empty(bucket_start[-1], np.uint32)
+        for j, n in enumerate(n_buckets):
+            x, y = self.knots(j)
+            base = int(self.start[j]) + j
+            own, end = slice(base, base + x.size), base + x.size
+            at[own], height[own] = x, y
+            at[end], height[end], slope[end - 1 : end + 1] = np.inf, 1.0, 0.0
+            with np.errstate(over="ignore"):
+                slope[base : end - 1] = np.minimum(np.diff(y) / np.diff(x), _STEEPEST)
+            found = np.searchsorted(x, np.arange(n + 1) / n, side="right") + (base - 1)
+            buckets[bucket_start[j] : bucket_start[j + 1]] = np.append(found, found[-1])
+        return self.start, bucket_start, (at, height, slope), buckets
 
     @cached_property
     def _log_slope(self) -> FloatArray:

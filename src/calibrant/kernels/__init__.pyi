@@ -53,7 +53,6 @@ from calibrant.kernels.fold import (
 )
 from calibrant.kernels.level_maps import (
     choose_maps as choose_maps,
-    index_knots as index_knots,
     map_levels as map_levels,
     map_slopes as map_slopes,
 )

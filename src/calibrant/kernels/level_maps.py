@@ -26,44 +26,6 @@ Knots = tuple[FloatArray, FloatArray, FloatArray]
 _TOGETHER = 64
 #: A map of at most this many knots per level is walked along, in place of looking each level up.
 _WALKED = 2
-_STEEPEST = 1e300
-#: Buckets of [0, 1] of each map: one per knot, and not fewer than these.
-_FEWEST_BUCKETS = 64
-
-
-@compiled
-def index_knots(x: FloatArray, y: FloatArray, start: StartArray) -> tuple[StartArray, Knots, KnotNumbers]:
-    """Return the index of maps: where the buckets of each begin, its knots, and the knot that each bucket begins at."""
-    n_maps = start.size - 1
-    bucket_start = np.empty(n_maps + 1, np.int64)
-    bucket_start[0] = 0
-    for j in range(n_maps):
-        n_buckets = _FEWEST_BUCKETS
-        while n_buckets < start[j + 1] - start[j]:
-            n_buckets *= 2
-        bucket_start[j + 1] = bucket_start[j] + n_buckets + 2
-    at, height, slope = np.empty(x.size + n_maps), np.empty(x.size + n_maps), np.empty(x.size + n_maps)
-    buckets = np.empty(bucket_start[n_maps], np.uint32)
-    for j in range(n_maps):
-        first = start[j]
-        base = first + j
-        m = start[j + 1] - first
-        for p in range(m):  # item by item: numba takes two seconds to compile the copy of a slice
-            at[base + p] = x[first + p]
-            height[base + p] = y[first + p]
-        for p in range(m - 1):
-            rate = (y[first + p + 1] - y[first + p]) / (x[first + p + 1] - x[first + p])
-            slope[base + p] = min(rate, _STEEPEST)  # infinity times nothing would be NaN
-        slope[base + m - 1] = 0.0
-        at[base + m], height[base + m], slope[base + m] = np.inf, 1.0, 0.0
-        n_buckets = bucket_start[j + 1] - bucket_start[j] - 2
-        p = base
-        for c in range(n_buckets + 1):
-            while at[p + 1] <= c / n_buckets:
-                p += 1
-            buckets[bucket_start[j] + c] = p
-        buckets[bucket_start[j] + n_buckets + 1] = p
-    return bucket_start, (at, height, slope), buckets
 
 
 @compiled
