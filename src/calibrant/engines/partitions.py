@@ -268,7 +268,7 @@ class _Counter:
     def add(self, scores: FloatArray, positive: BoolArray, weight: FloatArray | None) -> None:
         """Add rows."""
         self._n_left -= scores.size
-        if self._n_left < 0:
+        if self._n_left < 0 and self._numbers.dtype == np.uint32:
             self._numbers = self._numbers.astype(np.int64)
         node = self._walk.leaves_of(scores)
         if weight is not None and self._weights is None:

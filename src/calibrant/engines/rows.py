@@ -46,6 +46,7 @@ from calibrant.validation import (
     as_scores,
     as_weight,
     match_classes,
+    one_array,
 )
 
 if TYPE_CHECKING:
@@ -279,8 +280,7 @@ def _from_row(batch: Batch) -> str:
 
 
 def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return one_array(table.column(name))
 
 
 def _is_text(column: pa.Array) -> bool:

@@ -54,5 +54,6 @@ from calibrant.validation.scores import (
     as_probabilities as as_probabilities,
     as_scores as as_scores,
     as_weight as as_weight,
+    one_array as one_array,
     series_name as series_name,
 )

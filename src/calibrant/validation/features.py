@@ -13,7 +13,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, 
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, check_same_length
-from calibrant.validation.scores import is_arrow_array, is_null
+from calibrant.validation.scores import is_arrow_array, is_null, one_array
 
 #: A number is compared with thresholds, a category with sets of levels.
 FeatureKind: TypeAlias = Literal["number", "category"]
@@ -178,7 +178,7 @@ def _of_arrow(column: Any, name: str) -> Feature:
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
+        column = one_array(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
         levels = column.dictionary.to_pylist()

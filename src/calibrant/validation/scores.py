@@ -353,6 +353,11 @@ def series_name(values: ArrayLike) -> str | None:
     return name if isinstance(name, str) and name else None
 
 
+def one_array(column: Any) -> Any:
+    """Return a chunked array of pyarrow as one array, which is a copy only where there are several chunks."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def arrow_numbers(values: Any) -> npt.NDArray[Any] | None:
     """Return numbers or truth values of pyarrow, none of them null, as an array; None for anything else.
 
@@ -363,7 +368,7 @@ def arrow_numbers(values: Any) -> npt.NDArray[Any] | None:
         return None
     import pyarrow as pa
 
-    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    array = one_array(values) if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_boolean(array.type):
         return np.from_dlpack(array.cast(pa.uint8())).view(np.bool_)
     if not pa.types.is_integer(array.type) and not pa.types.is_floating(array.type):
