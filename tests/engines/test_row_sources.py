@@ -85,12 +85,19 @@ def relation(_: Path) -> Any:
     return connection.sql("SELECT p, y, id FROM given")
 
 
+def connection(_: Path) -> Any:
+    found = duckdb.connect()
+    found.register("given", TABLE)
+    return found
+
+
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "folder of Parquet": parquet_folder,
     "folder of CSV": csv_folder,
     "JSON lines": json_file,
     "DuckDB database": database,
     "DuckDB relation": relation,
+    "DuckDB connection": connection,
     "columns": lambda _: ROWS,
     "Arrow table": lambda _: TABLE,
     "Arrow reader": lambda _: TABLE.to_reader(700),

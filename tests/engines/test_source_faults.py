@@ -16,7 +16,7 @@ import pytest
 
 import calibrant as cb
 from calibrant.engines import apply, evaluate, fit, summarise
-from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, UnknownNameError
 
 SIZES = (1_000, 50_000, 1_000)
 
@@ -161,6 +161,22 @@ def test_a_query_that_fails_on_the_way_is_our_error(name: str) -> None:
         )
         with pytest.raises(InvalidInputError, match=r"the relation can't be read"):
             PASSES[name](relation)
+
+
+def test_a_connection_names_its_tables_and_says_when_it_is_closed() -> None:
+    connection = duckdb.connect()
+    with pytest.raises(InvalidInputError, match="the DuckDB connection holds 0 tables: none"):
+        summarise(connection)
+    connection.execute("CREATE TABLE one AS SELECT i / 10 AS p, i % 2 AS y FROM range(10) r(i)")
+    connection.execute("CREATE TABLE two AS SELECT i / 20 AS p, i % 2 AS y FROM range(20) r(i)")
+    assert [summarise(connection, table=name).total_weight for name in ("one", "two")] == [10.0, 20.0]
+    with pytest.raises(InvalidInputError, match=r"holds 2 tables: 'one', 'two'\. Name one with table="):
+        summarise(connection)
+    with pytest.raises(UnknownNameError, match="Choose one of: 'one', 'two'"):
+        summarise(connection, table="tow")
+    connection.close()
+    with pytest.raises(InvalidInputError, match="the DuckDB connection can't be read by DuckDB"):
+        summarise(connection, table="one")
 
 
 def test_a_database_column_of_the_wrong_type_is_named(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ def summarise(
         A Parquet, Arrow, CSV, TSV or JSON-lines file, the text ones also packed (.csv.gz, .csv.zst); a folder of such
         files, or a pattern of their names (`part-*.csv`); an address of these, `s3://` or `https://`; a DuckDB
         database; a data frame, an Arrow table, or a mapping from names to columns; an Arrow record-batch reader;
-        anything else with `__arrow_c_stream__`; a DuckDB relation; a Spark data frame or a session with a `table`,
-        whose partitions are summarised where they are, by workers that can import calibrant; or a function that returns
-        a new one of these.
+        anything else with `__arrow_c_stream__`; a DuckDB relation, or a connection, of which a `table` is read; a Spark
+        data frame or a session with a `table`, whose partitions are summarised where they are, by workers that can
+        import calibrant; or a function that returns a new one of these.
     score : str or sequence of str
         The column of the scores of the positive class; or one column per class in the order of the sorted classes,
         by names or patterns such as `p*`.
@@ -58,7 +58,7 @@ def summarise(
     format : {"parquet", "arrow", "csv", "tsv", "jsonl"} or calibrant.tables.TableFormat, optional
         What files are, whatever their names say; a `TableFormat` says delimiter, decimal point and encoding too.
     table : str, optional
-        Which table of a DuckDB database or a Spark session.
+        Which table of a DuckDB database or connection, or a Spark session.
 
     Returns
     -------

@@ -44,7 +44,8 @@ def open_rows(source: Any, *, format: FormatLike = None, table: str | None = Non
     ----------
     source, format, table
         As in `cb.engines.summarise`. A file is known by its suffix; `-` is standard input, whose format is told by its
-        first bytes. A record-batch reader can be read once. Of a DuckDB database, the only table is the default.
+        first bytes. A record-batch reader can be read once. Of a DuckDB database or connection, the only table is the
+        default.
 
     Warns
     -----
@@ -62,6 +63,8 @@ def open_rows(source: Any, *, format: FormatLike = None, table: str | None = Non
         return _open_path(source, format, table)
     if is_spark(source):
         return open_spark(source, table)
+    if _is_of_duckdb(source, "DuckDBPyConnection"):
+        return _open_connection(source, "the DuckDB connection", table)
     if table is not None:
         raise InvalidInputError(f"table={table!r} is for a DuckDB database. Leave it out.")
     return open_relation(source) if is_relation(source) else _open_object(source)
@@ -254,8 +257,12 @@ def is_database(path: str | os.PathLike[str]) -> bool:
 
 def is_relation(source: object) -> bool:
     """Say whether this is a DuckDB relation, without importing DuckDB."""
+    return _is_of_duckdb(source, "DuckDBPyRelation")
+
+
+def _is_of_duckdb(source: object, name: str) -> bool:
     kind = type(source)
-    return kind.__name__ == "DuckDBPyRelation" and "duckdb" in kind.__module__
+    return kind.__name__ == name and "duckdb" in kind.__module__
 
 
 def open_relation(relation: Any) -> StreamSource:
@@ -289,7 +296,17 @@ def open_database(path: str | os.PathLike[str], table: str | None) -> StreamSour
         connection = duckdb.connect(name, read_only=True)
     except duckdb.Error as error:
         raise InvalidInputError(f"{name} can't be opened by DuckDB: {error!s:.300}") from None
-    rows = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY table_name").fetchall()
+    return _open_connection(connection, name, table)
+
+
+def _open_connection(connection: Any, name: str, table: str | None) -> StreamSource:
+    """Open a table or view of a connection to a database, by default the only one."""
+    import duckdb
+
+    try:
+        rows = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY table_name").fetchall()
+    except duckdb.Error as error:
+        raise InvalidInputError(f"{name} can't be read by DuckDB: {error!s:.300}") from None
     tables = [row[0] for row in rows]
     if table is None and len(tables) != 1:
         listed = ", ".join(map(repr, tables)) or "none"
