@@ -18,6 +18,7 @@ from calibrant.engines.folding import SummaryBuilder, _n_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.errors import InvalidInputError
 from calibrant.quantised import CellTable
+from calibrant.summary import Blocks
 
 #: Scores of kinds that hurt cells: ties, ends, single precision, saturation, one narrow heap.
 KINDS = ("beta", "ties", "ends", "float32", "saturated", "narrow")
@@ -174,13 +175,18 @@ def stream_of(columns: dict[str, Any], input: Any = "probability", weight: str |
     return SourceStream.of(reader)
 
 
+def blocks_of(columns: dict[str, Any], max_rows: int, input: Any = "probability", **how: Any) -> Blocks:
+    stream = stream_of(columns, input, **how)
+    return pooled_summary(stream, max_rows=max_rows, known=next(iter(stream)).summary()).isotonic_blocks()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_rows", [7, 300, 100_000])
 def test_blocks_from_range_partitions_are_those_of_all_rows_bit_for_bit(kind: str, max_rows: int) -> None:
     p, y = draw(kind, 3_000 if max_rows == 7 else 20_000, seed=3)
     if kind == "narrow":  # ranges that end between scores which nearly tie would tell them apart
         p = np.round(p * 2.0**48) / 2.0**48
-    found = pooled_summary(stream_of({"p": p, "y": y}), max_rows=max_rows).isotonic_blocks()
+    found = blocks_of({"p": p, "y": y}, max_rows)
     wanted = cb.ScoreSummary.from_arrays(p, y).isotonic_blocks()
     assert len(wanted.first) > 3
     for got, expected in zip(found, wanted, strict=True):
@@ -191,7 +197,7 @@ def test_blocks_of_scores_of_both_signs_and_of_sorted_and_hostile_labels_are_exa
     rng = np.random.default_rng(4)
     s = rng.normal(size=8_000) * 3.0
     for y in (rng.random(s.size) < 1.0 / (1.0 + np.exp(-s)), s > 0.1, s < 0.1, np.arange(s.size) % 2 == 0):
-        found = pooled_summary(stream_of({"p": s, "y": y}, "score"), max_rows=200).isotonic_blocks()
+        found = blocks_of({"p": s, "y": y}, 200, "score")
         wanted = cb.ScoreSummary.from_arrays(s, y).isotonic_blocks()
         for got, expected in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
@@ -210,7 +216,7 @@ def test_blocks_are_those_of_all_rows_whatever_their_scores(
     rows: list[tuple[float, bool]], max_rows: int, scale: float
 ) -> None:
     s, y = np.array([r[0] for r in rows]) * scale, np.array([False, True] + [r[1] for r in rows[2:]])
-    found = pooled_summary(stream_of({"p": s, "y": y}, "score"), max_rows=max_rows).isotonic_blocks()
+    found = blocks_of({"p": s, "y": y}, max_rows, "score")
     for got, expected in zip(found, cb.ScoreSummary.from_arrays(s, y).isotonic_blocks(), strict=True):
         np.testing.assert_array_equal(got, expected)
 
@@ -224,8 +230,8 @@ def test_frequent_scores_and_first_rows_that_are_unlike_the_others_change_nothin
     first = CellTable.empty(12, is_probability=True)
     first.add_rows(p[:100], y[:100])
     wanted = cb.ScoreSummary.from_arrays(p, y).isotonic_blocks()
-    for known in (None, first.summary()):
-        found = pooled_summary(stream, max_rows=150, start=known).isotonic_blocks()
+    for known in (next(iter(stream)).summary(), first.summary()):
+        found = pooled_summary(stream, max_rows=150, known=known).isotonic_blocks()
         for got, expected in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(got, expected)
 
@@ -263,7 +269,7 @@ def test_an_exact_fit_of_many_rows_reads_them_twice(tmp_path: Path, monkeypatch:
 def test_weighted_blocks_are_those_of_all_rows_to_rounding() -> None:
     p, y = draw("beta", 20_000)
     w = np.random.default_rng(0).exponential(size=p.size) * 1e-3  # weights that are no counts of rows
-    found = pooled_summary(stream_of({"p": p, "y": y, "w": w}, weight="w"), max_rows=500).isotonic_blocks()
+    found = blocks_of({"p": p, "y": y, "w": w}, 500, weight="w")
     wanted = cb.ScoreSummary.from_arrays(p, y, sample_weight=w).isotonic_blocks()
     np.testing.assert_array_equal(found.first, wanted.first)
     np.testing.assert_array_equal(found.last, wanted.last)

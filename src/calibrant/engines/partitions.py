@@ -22,7 +22,6 @@ import numpy.typing as npt
 from calibrant import kernels
 from calibrant.engines.folding import FoldState
 from calibrant.numerics import BoolArray, FloatArray, IntArray
-from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
 from calibrant.summary import Blocks, DistinctScores, ScoreSummary
 
@@ -59,16 +58,12 @@ class PooledSummary(ScoreSummary):
         return self._blocks
 
 
-def pooled_summary(stream: RowStream, *, max_rows: int, start: QuantisedSummary | None = None) -> PooledSummary:
+def pooled_summary(stream: RowStream, *, max_rows: int, known: ScoreSummary) -> PooledSummary:
     """Summarise a stream of one score with its exact isotonic blocks, at most `max_rows` distinct scores at a time.
 
-    `start` is what one pass gave. Without it the first rows tell where scores are dense.
+    `known` is of the rows or of some of them, exact or not: it tells where scores are dense.
     """
-    if start is None:
-        first = next(iter(stream))
-        tree = _Tree.of(first.scores, first.weights, stream.count())
-    else:
-        tree = _Tree.of(start.scores, start.weight, stream.count())
+    tree = _Tree.of(known.scores, known.weight, stream.count())
     leaves, n_before = tree.count(stream), np.inf
     while True:
         wanted = leaves.wanted()

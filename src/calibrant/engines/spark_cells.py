@@ -118,7 +118,7 @@ class _Octaves(NamedTuple):
         powers = sf.array(*(sf.lit(2.0**-e) for e in range(self.lowest - 1, self.highest + 2)))
         scaled = number * sf.get(powers, exponent - (self.lowest - 1))
         unusual = exponent * n_cells + sf.floor((scaled - 1.0) * float(n_cells)).cast("int")
-        found = sf.when(number >= 2.0 ** (self.usual[0] + 1), unusual) if self.usual[0] < self.highest else sf
+        found = sf.when(number >= 2.0 ** (self.usual[0] + 1), unusual)
         for e in self.usual:
             found = found.when(number >= 2.0**e, (number * (n_cells * 2.0**-e)).cast("int") + (e - 1) * n_cells)
         return found.otherwise(unusual)

@@ -253,11 +253,14 @@ class SourceStream:
         return {label: summary for label, (summary,) in self.by_top_label().summaries().items()}
 
     def summary_to_pool(self) -> ScoreSummary | None:
-        packed = self._packed(_ROWS_PER_SCORE * self.max_distinct)
-        if packed is None and (n_rows := self._n_plain_rows) and self._has_too_many_scores(n_rows):
-            self.reader.n_rows = n_rows
-            return pooled_summary(self, max_rows=self.max_distinct)
-        return packed
+        packed, n_rows = self._packed(_ROWS_PER_SCORE * self.max_distinct), self._n_plain_rows
+        if packed is not None or not n_rows:
+            return packed
+        first = next(iter(self)).summary()
+        if not has_too_many_scores(int(first.total_weight), first.scores.size, n_rows, self.max_distinct):
+            return None
+        self.reader.n_rows = n_rows
+        return pooled_summary(self, max_rows=self.max_distinct, known=first)
 
     @property
     def _n_plain_rows(self) -> int | None:
@@ -280,13 +283,8 @@ class SourceStream:
             raise self._no_rows()
         return ScoreSummary.from_rows(scores[:stop], positive[:stop], None)
 
-    def _has_too_many_scores(self, n_rows: int) -> bool:
-        """Say whether the first rows show that the scores of all rows can't fit."""
-        first = next((rows.scores for rows in self), np.empty(0))
-        return has_too_many_scores(first.size, np.unique(first).size, n_rows, self.max_distinct)
-
     def pooled_summary(self, cells: QuantisedSummary) -> ScoreSummary:
-        return pooled_summary(self, max_rows=self.max_distinct, start=cells)
+        return pooled_summary(self, max_rows=self.max_distinct, known=cells)
 
     def check_both(self, summary: ScoreSummary) -> None:
         if not 0.0 < summary.total_positives < summary.total_weight:

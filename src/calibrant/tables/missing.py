@@ -40,9 +40,9 @@ def is_missing(column: pa.ChunkedArray) -> BoolArray:
 def _lacks_values(column: pa.ChunkedArray) -> bool:
     """Say whether any value is null, or NaN."""
     values = arrow_numbers(column)
-    if values is None or values.dtype.kind != "f":
+    if values is None:  # some are null, or they are no numbers
         return bool(is_missing(column).any())
-    return bool(values.size and np.isnan(values.min()))
+    return bool(values.size and values.dtype.kind == "f" and np.isnan(values.min()))
 
 
 def missing_rows(table: pa.Table) -> BoolArray:
