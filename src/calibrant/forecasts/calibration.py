@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +99,10 @@ class Events:
         """
         added: FloatArray = np.bincount(first, weights=weight, minlength=n_cuts + 1).astype(np.float64)
         mass = np.column_stack((np.cumsum(added)[:n_cuts], np.cumsum(added[::-1])[::-1][1:]))
-        return kernels.distances_of_sides(self.place, self.jump, self.slope, first[self.row], mass), mass
+        distances = np.empty((n_cuts, 2))
+        events = self.place, self.jump, self.slope, first[self.row]
+        kernels.distances_of_sides(*events, mass, np.empty((2, 3)), distances)
+        return distances, mass
 
 
 def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -215,8 +218,7 @@ def table_of_errors(
     y0 = as_numbers(y0, name="y0")
     shape = (y0.size, alpha.size)
     values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
-    for k, threshold in enumerate(y0):
-        first = first_cuts(rows, threshold, alpha)
+    for k, first in enumerate(first_cuts(rows, y0, alpha)):
         enough = enough_rows(first, alpha.size, min_rows)
         if enough.any():
             distances, mass = events.distances(first, weight, alpha.size)
@@ -225,9 +227,10 @@ def table_of_errors(
     return ThresholdErrors(y0, alpha, values, weighted)
 
 
-def first_cuts(rows: Outcomes, y0: float, alpha: FloatArray) -> IntArray:
-    """Return the number of the first of rising levels that P(Y <= y0) of each row does not exceed."""
-    return np.searchsorted(alpha, rows.forecast.cdf(y0)).astype(np.int64)
+def first_cuts(rows: Outcomes, y0: FloatArray, alpha: FloatArray) -> Iterator[IntArray]:
+    """Yield, for each y0, the number of the first of rising levels that P(Y <= y0) of each row does not exceed."""
+    for levels in rows.levels_at(y0):
+        yield np.searchsorted(alpha, levels).astype(np.int64)
 
 
 def enough_rows(first: IntArray, n_cuts: int, min_rows: int = MIN_ROWS) -> BoolArray:

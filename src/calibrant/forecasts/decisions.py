@@ -300,8 +300,7 @@ def table_of_gaps(
     refuse((cost < 0.0) | (cost > 1.0), cost, "cost", "is outside [0, 1]", fix)
     predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
-    for k, threshold in enumerate(y0):
-        levels = rows.forecast.cdf(threshold)
+    for k, (threshold, levels) in enumerate(zip(y0, rows.levels_at(y0), strict=True)):
         first = np.searchsorted(alpha, levels).astype(np.int64)
         predicted[k] = _mean_losses(first, weight, levels, alpha.size, cost)
         true[k] = _mean_losses(first, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)

@@ -245,7 +245,7 @@ def gap_noises(
 ) -> dict[str, FloatArray]:
     """Draw the noise in each gap."""
     thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
-    n_cuts, firsts = errors.alpha.size, [first_cuts(rows, threshold, errors.alpha) for threshold in thresholds]
+    n_cuts, firsts = errors.alpha.size, list(first_cuts(rows, thresholds, errors.alpha))
     drawn = np.stack(level_noise(rows, firsts, n_cuts, rng)).sum(axis=3)
     enough = np.array([enough_rows(first, n_cuts) for first in firsts])
     by_rule = drawn.transpose(1, 0, 2)[:, enough] if enough.any() else np.full((drawn.shape[1], 1), np.nan)
@@ -288,8 +288,8 @@ def loss_estimate(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> Estima
     cost, paid = gaps.cost, np.zeros(len(rows))
     rising = np.concatenate(([0.0], np.cumsum(1.0 - cost)))
     falling = np.concatenate((np.cumsum(cost[::-1])[::-1], [0.0]))
-    for threshold in gaps.y0:
-        first = first_cuts(rows, threshold, cost)  # rules from here on decide yes, those before no
+    for threshold, first in zip(gaps.y0, first_cuts(rows, gaps.y0, cost), strict=True):
+        # rules from `first` on decide yes, those before no
         loss = np.where(rows.y <= threshold, rising[-1] - rising[first], falling[0] - falling[first])
         paid += loss * (SCALE / (cost.size * gaps.y0.size))
     best = np.arange(cost.size)

@@ -16,7 +16,6 @@ import numpy as np
 from calibrant.dependence import t_quantile
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.calibration import first_cuts
 from calibrant.forecasts.decisions import SCALE, ReliabilityGaps, table_of_gaps
 from calibrant.forecasts.evaluation import bounded_estimate, design_effect, scores_of
 from calibrant.forecasts.noise import floor_of, gap_noise
@@ -317,9 +316,8 @@ def _within_chance(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> float
     n, n_alpha = int(code.max()) + 1, gaps.alpha.size
     t = t_quantile(max(n - 1, 1), level)
     held = 0.0
-    for threshold in gaps.y0:
-        first = first_cuts(rows, float(threshold), gaps.alpha)
-        chance = rows.forecast.cdf(float(threshold))
+    for threshold, chance in zip(gaps.y0, rows.levels_at(gaps.y0), strict=True):
+        first = np.searchsorted(gaps.alpha, chance).astype(np.int64)
         excess = weight * (chance - (rows.y <= threshold))
         sums = np.bincount(code * (n_alpha + 1) + first, weights=excess, minlength=n * (n_alpha + 1))
         up_to = sums.reshape(n, n_alpha + 1).cumsum(axis=1)

@@ -22,6 +22,8 @@ MapNumbers = npt.NDArray[np.int32]
 _FEWEST_BUCKETS = 64
 #: Slopes are no steeper: infinity times nothing would be NaN.
 _STEEPEST = 1e300
+_NONE = np.empty(0)
+_NO_SPLITS = np.empty(0, dtype=np.int64), _NONE
 IDENTITY: Knots = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
@@ -122,17 +124,40 @@ class PackedMaps:
 
     def apply(self, levels: FloatArray, chosen: MapNumbers) -> None:
         """Map levels, shape (n, m), in place."""
-        kernels.map_levels(levels, chosen, *self.index)
+        self._map(levels, chosen)
+
+    def choose(
+        self, levels: FloatArray, column: IntArray, alpha: FloatArray, n_mapped: IntArray, chosen: MapNumbers
+    ) -> None:
+        """Write which map each row takes: in round t 2 t where its level `column[t]` is at most `alpha[t]`, or 2 t + 1.
+
+        `levels`, shape (n, Q), are those at the thresholds, and the first `n_mapped[t]` of them, which later rounds ask
+        for, are mapped on the way, in place.
+        """
+        self._map(levels, chosen, (column, alpha), n_mapped)
 
     def log_slope(self, levels: FloatArray, chosen: MapNumbers) -> FloatArray:
         """Map levels, in place, and return the log of the slope of each row's maps together."""
         out = np.zeros_like(levels)
-        _, bucket_start, knots, buckets = self.index
-        kernels.map_slopes(levels, out, chosen, bucket_start, knots, buckets, self._log_slope)
+        self._map(levels, chosen, log_slope=self._log_slope, log_slopes=out)
         return out
 
+    def _map(
+        self,
+        levels: FloatArray,
+        chosen: MapNumbers,
+        splits: tuple[IntArray, FloatArray] = _NO_SPLITS,
+        n_mapped: IntArray | None = None,
+        log_slope: FloatArray = _NONE,
+        log_slopes: FloatArray = _NONE[:, None],
+    ) -> None:
+        """Run the loop: see the kernel."""
+        if n_mapped is None:
+            n_mapped = np.full(chosen.shape[1], levels.shape[1])
+        kernels.map_levels(levels, chosen, splits, n_mapped, self.index, log_slope, log_slopes)
+
     @cached_property
-    def index(self) -> tuple[IntArray, IntArray, tuple[FloatArray, FloatArray, FloatArray], npt.NDArray[np.uint32]]:
+    def index(self) -> tuple[IntArray, npt.NDArray[np.uint32], tuple[FloatArray, FloatArray, FloatArray]]:
         """The maps as the loops read them: see the kernels."""
         n_maps = len(self)
         sizes = np.diff(self.start)
@@ -150,7 +175,7 @@ class PackedMaps:
                 slope[base : end - 1] = np.minimum(np.diff(y) / np.diff(x), _STEEPEST)
             found = np.searchsorted(x, np.arange(n + 1) / n, side="right") + (base - 1)
             buckets[bucket_start[j] : bucket_start[j + 1]] = np.append(found, found[-1])
-        return self.start, bucket_start, (at, height, slope), buckets
+        return bucket_start, buckets, (at, height, slope)
 
     @cached_property
     def _log_slope(self) -> FloatArray:

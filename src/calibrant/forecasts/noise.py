@@ -223,8 +223,7 @@ def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -
     """Draw the noise of reliability gaps over a family: its mean and its maximum in each draw, shape (draws,) each."""
     subsets = RandomSubsets(rows, rng)
     mean, largest = np.zeros(_DRAWS), np.zeros(_DRAWS)
-    for threshold in gaps.y0:
-        levels = rows.forecast.cdf(threshold)
+    for threshold, levels in zip(gaps.y0, rows.levels_at(gaps.y0), strict=True):
         first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
         excess = subsets.influences(first, gaps.alpha.size + 1, levels - (rows.y <= threshold))
         up_to = subsets.noise(excess).cumsum(axis=1)

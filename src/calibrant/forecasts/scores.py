@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -20,6 +21,9 @@ from calibrant.metrics import Estimate, mean_over_units, rate_estimate
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_weight, check_fraction, check_same_length
+
+#: Probabilities that are asked for at once, at most.
+_BATCH = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,12 @@ class Outcomes:
                 "to fit to. Pass rows of a longer time, or labels that end earlier."
             )
         return self.take(fitted)
+
+    def levels_at(self, points: FloatArray) -> Iterator[FloatArray]:
+        """Yield P(Y <= y) of each row, shape (n,), for each of some points y, asked for many at a time."""
+        step = max(_BATCH // len(self), 1)
+        for start in range(0, points.size, step):
+            yield from np.ascontiguousarray(self.forecast.cdf(points[None, start : start + step]).T)
 
     def as_joined(self) -> Self:
         """Return the rows with quantiles joined into distributions, which is what recalibration maps."""

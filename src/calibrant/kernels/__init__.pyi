@@ -51,11 +51,7 @@ from calibrant.kernels.fold import (
     merge_runs as merge_runs,
     step_down as step_down,
 )
-from calibrant.kernels.level_maps import (
-    choose_maps as choose_maps,
-    map_levels as map_levels,
-    map_slopes as map_slopes,
-)
+from calibrant.kernels.level_maps import map_levels as map_levels
 from calibrant.kernels.lookup import interpolate as interpolate, take_step as take_step
 from calibrant.kernels.mimic import fill_bins as fill_bins, merge_bins as merge_bins
 from calibrant.kernels.pav import pool_keys as pool_keys, pool_weighted as pool_weighted

@@ -19,10 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled, compiled_with
-from calibrant.kernels.level_maps import KnotNumbers, Knots, RowArray, StartArray, inside, last_knot
+from calibrant.kernels.level_maps import Index, RowArray, inside, last_knot
 from calibrant.numerics import FloatArray
 
 SideArray = npt.NDArray[np.uint8]
+#: Room for n + 4 row numbers, n + 4 numbers and 2 n + 2 numbers; a loop that makes arrays itself compiles for longer.
+Scratch = tuple[RowArray, FloatArray, FloatArray]
 #: Bins of levels that `search_some_cuts` counts rows in, a power of two so that their ends are exact.
 _N_BINS = 64
 _BIN_WIDTH = 1.0 / _N_BINS
@@ -37,7 +39,7 @@ _SMALLEST = 1e-300
 
 @compiled
 def search_all_cuts(
-    values: FloatArray, order: RowArray, level: FloatArray, weight: FloatArray, least: float
+    values: FloatArray, order: RowArray, level: FloatArray, weight: FloatArray, least: float, scratch: Scratch
 ) -> tuple[int, int, float]:
     """Return threshold, number of rows on the left and distance of the worst split over all cuts; -1 if there is none.
 
@@ -45,14 +47,13 @@ def search_all_cuts(
     a Fenwick tree over the ranks of the levels adds up row by row.
     """
     n_thresholds, n = values.shape[0] - 1, values.shape[1]
-    rank = np.empty(n, np.int32)
+    rank, with_all, tree = scratch  # with_all, by rank: the sum over all rows j of w_j max(u, u_j)
     total = above = 0.0
     for r in range(n):
         i = order[n_thresholds, r]
         rank[i] = r
         total += weight[i]
         above += weight[i] * level[i]
-    with_all = np.empty(n)  # of each rank: sum over all rows j of w_j max(u, u_j)
     below = pairs = squares = 0.0
     for r in range(n):
         i = order[n_thresholds, r]
@@ -63,10 +64,10 @@ def search_all_cuts(
         with_all[r] = u * below + above
         pairs += w * with_all[r]
         squares += w * (1.0 - u * u)
-    tree = np.empty(2 * (n + 1))
     best, best_k, best_cut = -1.0, 0, 0
     for k in range(n_thresholds):
-        tree[:] = 0.0
+        for j in range(2 * (n + 1)):
+            tree[j] = 0.0
         left = left_u = left_pairs = left_all = 0.0
         for r in range(n - 1):
             i = order[k, r]
@@ -264,24 +265,21 @@ def _split_error(rising: FloatArray, by_level: RowArray, side: SideArray, n_left
 
 
 @compiled
-def map_state(
-    values: FloatArray, order: RowArray, side: SideArray, bucket_start: StartArray, knots: Knots, buckets: KnotNumbers
-) -> None:
+def map_state(values: FloatArray, order: RowArray, side: SideArray, index: Index, scratch: Scratch) -> None:
     """Map each line of the state by the map of each row's `side`, in place, and put it in order again by one merge.
 
     The maps rise, which leaves each side of a line in order. They are indexed as in `level_maps`.
     """
-    at, height, slope = knots
+    bucket_start, buckets, (at, height, slope) = index
+    rows, mapped, _ = scratch  # side 0, then side 1, with infinities before and after each
     n = side.size
     n_left = 0
     for r in range(n):
         n_left += 1 if side[r] == 0 else 0
-    n_buckets, first = np.empty(2), np.empty(2, np.uint32)
-    for j in range(2):
-        n_buckets[j] = bucket_start[j + 1] - bucket_start[j] - 2
-        first[j] = bucket_start[j]
+    first_0, first_1 = np.uint32(bucket_start[0]), np.uint32(bucket_start[1])
+    n_buckets_0 = float(bucket_start[1] - bucket_start[0] - 2)
+    n_buckets_1 = float(bucket_start[2] - bucket_start[1] - 2)
     one = np.uint32(1)  # unsigned, so that no index is checked for being negative
-    mapped, rows = np.empty(n + 4), np.empty(n + 4, np.int32)  # side 0, then side 1, infinities before and after each
     mapped[0] = mapped[n_left + 2] = -np.inf
     mapped[n_left + 1] = mapped[n + 3] = np.inf
     for k in range(values.shape[0]):
@@ -291,7 +289,8 @@ def map_state(
             i = np.uint32(line_rows[r])
             s = np.uint32(side[i])
             v = inside(line[r])
-            c = np.uint32(first[s] + np.uint32(v * n_buckets[s]))
+            first, n_buckets = (first_1, n_buckets_1) if s else (first_0, n_buckets_0)
+            c = np.uint32(first + np.uint32(v * n_buckets))
             p = last_knot(buckets[c], buckets[c + one], v, at)
             to = np.uint32(a + s * (b - a))
             mapped[to] = min(slope[p] * (v - at[p]) + height[p], height[p + one])

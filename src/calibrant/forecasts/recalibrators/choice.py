@@ -1,7 +1,7 @@
 """How many rounds of threshold recalibration held-out rows ask for, with fewer corrections among the candidates.
 
 Rounds are made on all but each fold, one at a time in all folds. After each, the rows left out are scored by the mean
-squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not fallen for 20 of
+squared error of P(Y <= y) at 40 thresholds, a CRPS by quadrature. Rounds stop where the score has not fallen for 10 of
 them; taken is the simplest candidate whose score is within half a standard error of the best, by paired differences.
 """
 
@@ -29,7 +29,7 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 #: Called after each round with the number of rounds done, the most there may be, and the greatest error.
 Progress: TypeAlias = Callable[[int, int, float], None]
 #: Thresholds at which the CRPS of held-out rows is taken, and rounds without a better one that end the search.
-_N_SCORED, _PATIENCE = 40, 20
+_N_SCORED, _PATIENCE = 40, 10
 #: A simpler candidate may be worse than the best by so many standard errors, taken from so many parts of the rows.
 _TOLERANCE, _N_PARTS = 0.5, 200
 

@@ -10,6 +10,7 @@ Algorithm 1 of Sahoo, Zhao, Chen and Ermon (2021), *Reliable decisions with thre
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
@@ -100,7 +101,7 @@ class ThresholdChain(Layer):
         for start in range(0, len(forecast), step):
             part = slice(start, start + step)
             level = np.ascontiguousarray(forecast[part].cdf(self.thresholds[None, :])[:, order])
-            kernels.choose_maps(level, column, n_needed, self.alpha, *self.maps.index[1:], chosen[part])
+            self.maps.choose(level, column, self.alpha, n_needed, chosen[part])
         return ChainRows(self.maps, chosen)
 
     @classmethod
@@ -151,10 +152,10 @@ class State:
         self.thresholds = thresholds
         self.weight = rows.weights
         self.level = rows.levels()
+        self.scratch = np.empty(len(rows) + 4, dtype=np.int32), np.empty(len(rows) + 4), np.empty(2 * len(rows) + 2)
         shape = (thresholds.size + 1, len(rows))
         self.values, self.order = np.empty(shape), np.empty(shape, dtype=np.int32)
-        for k in range(shape[0]):
-            values = self.level if k == thresholds.size else rows.forecast.cdf(thresholds[k])
+        for k, values in enumerate(itertools.chain(rows.levels_at(thresholds), [self.level])):
             self.order[k] = np.argsort(values, kind="stable")
             self.values[k] = values[self.order[k]]
 
@@ -166,7 +167,7 @@ class State:
 
     def apply(self, side: npt.NDArray[np.uint8], maps: PackedMaps) -> None:
         """Map everything by the map of its side."""
-        kernels.map_state(self.values, self.order, side, *maps.index[1:])
+        kernels.map_state(self.values, self.order, side, maps.index, self.scratch)
         self.level[self.order[-1]] = self.values[-1]
 
 
@@ -218,7 +219,7 @@ class Regularised:
         """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
         given = state.values, state.order, state.level, state.weight
         if self.n_cuts is None:
-            k, cut, distance = kernels.search_all_cuts(*given, self.least)
+            k, cut, distance = kernels.search_all_cuts(*given, self.least, state.scratch)
         else:
             k, cut, distance = kernels.search_some_cuts(*given, self.n_cuts, self.least)
         if distance < 0.0:
