@@ -12,6 +12,7 @@ import numpy.typing as npt
 from calibrant.dependence import (
     TimeArray,
     as_label_times,
+    check_both_times,
     cluster_folds,
     effective_rows,
     overlapping,
@@ -309,9 +310,8 @@ def read_rows(
     weight = as_weight(sample_weight, n, rows=names[0], name=names[2] if len(names) > 2 else "sample_weight")
     if both_classes:
         check_both_classes(labels, names[1], weight)
-    if (time is None) != (label_end is None):
-        raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
-    start, end = (None, None) if time is None else as_label_times(time, label_end)
+    check_both_times(time, label_end)
+    start, end = (None, None) if time is None or label_end is None else as_label_times(time, label_end)
     if start is not None:
         check_same_length(n, start.size, names[0], "time")
     own_name = series_name(scores) if n_columns == 1 else None

@@ -88,8 +88,8 @@ class AutoCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The candidates are the scores as they are, temperature and, of up to 5,000 rows, quadratic (of raw scores: sigmoid),
-    spline and Venn-Abers. Their out-of-fold logits are blended by the weights, none negative and their sum one, that
+    The candidates are the scores as they are, temperature (of raw scores: sigmoid), spline, Venn-Abers and, of up to
+    5,000 rows, quadratic. Their out-of-fold logits are blended by the weights, none negative and their sum one, that
     minimise the out-of-fold log loss plus a penalty on unequal weights that is worth five rows. Half a row of even odds
     is mixed in. All candidates rise with the score and so does the blend, or it falls where an inversion is found and
     allowed; none gives exactly 0 or 1.

@@ -311,7 +311,7 @@ def make_binary_calibrator(calibrator: str | BinaryCalibrator) -> BinaryCalibrat
     made = make_calibrator(calibrator)
     if not isinstance(made, BinaryCalibrator):
         raise InvalidTypeError(
-            f"{calibrator!r} calibrates all columns at once, so it can't be used one-vs-rest. "
+            f"{calibrator!r} calibrates all columns at once, so it can't calibrate a single score. "
             f"Choose one of: {quoted(list(BINARY_CALIBRATORS))}."
         )
     return made

@@ -51,7 +51,8 @@ class IsotonicCalibrator(_PooledCalibrator):
         those of `sklearn.isotonic.IsotonicRegression(out_of_bounds="clip")`, and a fit that gives 0 or 1 to some rows
         says so by a DataWarning.
     input : {"probability", "logit", "score"}
-        What the scores are; only their order matters.
+        What the scores are. The fit goes by their order; between scores that it has seen, probabilities are joined by
+        straight lines in this kind.
 
     Notes
     -----

@@ -63,8 +63,8 @@ class SplineCalibrator(BinaryCalibrator):
 
     Each curve's leave-one-out log loss is estimated without refitting, by one Newton step from the fit to all rows
     (the approximation behind generalised approximate cross-validation). f is the mean of the curves, weighted by
-    exp(-excess of the leave-one-out log loss of all rows): pseudo-Bayesian model averaging. On the 18 binary score
-    sets of the benchmarks its held-out log loss is lower than that of the single best curve, above all with few rows.
+    exp(-excess of the leave-one-out log loss of all rows): pseudo-Bayesian model averaging. On 18 binary score
+    sets its held-out log loss was lower than that of the single best curve, above all with few rows.
 
     More than 512 distinct scores are first gathered into as many means of neighbours. On score sets that took no part
     in the choice of 512, with 1,000 to 10,000 rows, that moves held-out log loss by less than 1e-5 in the mean. The

@@ -56,7 +56,12 @@ _OPTIONS = (
 )
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
 @click.option("--group", metavar="COLUMN", help="Fit each group that the column names, drawn towards all rows.")
-@click.option("--bounded", is_flag=True, default=None, help="isotonic, mimic: keep outputs away from 0 and 1.")
+@click.option(
+    "--bounded",
+    is_flag=True,
+    default=None,
+    help="isotonic, centered_isotonic, mimic: keep outputs away from 0 and 1.",
+)
 @click.option(
     "--allow-inversion", is_flag=True, default=None, help="auto: turn scores round that run against the labels."
 )

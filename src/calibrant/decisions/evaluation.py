@@ -136,8 +136,8 @@ def evaluate(
 
     Without a `promise` the interval of the gap takes the predictions as given. Those of a calibrator that was fitted to
     fewer rows than these are off by its own chance, so that a gap may be found though nothing is wrong with the method:
-    on twelve real sets, with 1,000 rows to fit and up to 5,000 to judge, and on eight of forecasts, in a fifth of the
-    cases, and with a promise in one of thirty (`benchmarks/results/decisions.txt`).
+    on twelve real sets, with 1,000 rows to fit and up to 5,000 to judge, and on eight of forecasts, in 30% and
+    18% of the cases, and with a promise in 5% and 3% (`benchmarks/results/decisions.txt`).
 
     What was chosen by the outcomes flatters itself: `best_in_hindsight` is too low and `regret` too high by noise, so
     that the policy that can't be bettered has a regret above zero in any sample. The lower end of the interval of the

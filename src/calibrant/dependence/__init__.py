@@ -23,7 +23,12 @@ from calibrant.dependence.purged import (
     PurgedKFold as PurgedKFold,
     PurgedTimeSeriesSplit as PurgedTimeSeriesSplit,
 )
-from calibrant.dependence.times import TimeArray as TimeArray, as_label_times as as_label_times, as_times as as_times
+from calibrant.dependence.times import (
+    TimeArray as TimeArray,
+    as_label_times as as_label_times,
+    as_times as as_times,
+    check_both_times as check_both_times,
+)
 from calibrant.dependence.units import (
     Dependence as Dependence,
     MeanError as MeanError,

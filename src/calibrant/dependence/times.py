@@ -33,6 +33,17 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
     return as_scores(values, name=name).values
 
 
+def check_both_times(time: object, label_end: object) -> None:
+    """Check that both are given, or neither."""
+    if (time is None) == (label_end is None):
+        return
+    missing = "time is missing: pass when each row was predicted"
+    if label_end is None:
+        missing = "label_end is missing: pass when each row's label was known"
+    given = "time" if label_end is None else "label_end"
+    raise InvalidInputError(f"time and label_end go together, and {missing}, or leave out {given}.")
+
+
 def as_label_times(
     time: ArrayLike, label_end: ArrayLike, *, name: str = "time", end_name: str = "label_end"
 ) -> tuple[TimeArray, TimeArray]:

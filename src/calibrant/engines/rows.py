@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import TimeArray, as_label_times
+from calibrant.dependence import TimeArray, as_label_times, check_both_times
 from calibrant.errors import (
     CalibrantError,
     DataWarning,
@@ -87,8 +87,7 @@ class RowReader:
         features: Sequence[str] = (),
         feature_kinds: Mapping[str, FeatureKind] | None = None,
     ) -> None:
-        if (time is None) != (label_end is None):
-            raise InvalidInputError("time and label_end go together: when a row was predicted, and its label known.")
+        check_both_times(time, label_end)
         self.input = input
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
