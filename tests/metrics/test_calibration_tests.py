@@ -143,6 +143,15 @@ def test_calibrated_probabilities_are_rarely_rejected(name, weighted):
         assert np.mean(np.array(values) <= 0.5) >= 0.35
 
 
+@pytest.mark.parametrize("test", [kuiper, kolmogorov_smirnov])
+def test_one_of_few_rare_events_is_as_surprising_as_it_is_rare(test):
+    p = np.linspace(0.0005, 0.0015, 50)
+    one = test([0] * 49 + [1], p).p_value
+    assert one == pytest.approx(-math.expm1(np.log1p(-p).sum()), abs=0.02)
+    assert test([0] * 48 + [1, 1], p).p_value < 0.005
+    assert test([0] * 50, p, classes=[0, 1]).p_value > 0.9
+
+
 @pytest.mark.parametrize("name", TESTS)
 def test_wrong_probabilities_are_rejected(name):
     rng = np.random.default_rng(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,53 @@ def test_each_way_of_being_off_is_found_nearly_as_often_as_by_the_test_for_it() 
         rows = [drawn(1_000, seed, slope=slope) for seed in range(200)]
         best = np.mean([spiegelhalter_z(y, p).p_value < 0.05 for y, p in rows])
         assert np.mean([joint_test(y, p).p_value < 0.05 for y, p in rows]) >= best - 0.15
+
+
+#: Few rows, most of them of probabilities that leave little to chance.
+FEW_ROWS = {
+    "sure": [0.2, 1e-5, 1e-6, 1e-7, 1 - 1e-5, 1 - 1e-6, 1 - 1e-7],
+    "three": [0.99, 0.99, 0.99],
+    "rare": [0.01] * 9,
+    "even": [0.5] * 9,
+    "uniform": np.random.default_rng(0).uniform(size=9),
+    "extreme": expit(np.random.default_rng(1).normal(0.0, 12.0, 9)),
+    "ends": np.random.default_rng(2).beta(0.1, 0.1, 9),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_of_all_outcomes_of_few_rows_those_found_off_are_as_rare_as_is_said(name: str, weighted: bool) -> None:
+    p = np.array(FEW_ROWS[name])
+    w = np.exp(1.5 * np.random.default_rng(3).normal(size=p.size)) if weighted else None
+    outcomes = [np.array(y) for y in product((0, 1), repeat=p.size)]
+    chance = np.array([np.prod(np.where(y, p, 1.0 - p)) for y in outcomes])
+    found = np.array([joint_test(y, p, sample_weight=w, classes=[0, 1]).p_value for y in outcomes])
+    for level in (0.05, 0.01, 0.001):
+        assert chance[found <= level].sum() <= 1.25 * level
+
+
+def test_predictions_next_to_0_and_1_prove_nothing() -> None:
+    p = np.r_[np.full(100, 0.3), np.full(100, 0.7), 1.0 - 1e-15]
+    y = np.r_[np.ones(30), np.zeros(70), np.ones(70), np.zeros(30), 1.0].astype(int)
+    assert joint_test(y, p).p_value == 1.0
+
+    def sure(seed: int) -> tuple[Any, Any]:
+        rng = np.random.default_rng(seed)
+        p = rng.beta(0.1, 0.1, 500)
+        return rng.random(500) < p, p
+
+    assert share_rejected(sure, 200) <= 0.05 + 2.5 * 0.0154
+
+
+def test_a_few_heavy_rows_decide_by_themselves() -> None:
+    def heavy(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(size=100)
+        w = np.r_[np.ones(3), np.full(97, 1e-9)]
+        return joint_test(rng.random(100) < p, p, sample_weight=w, classes=[False, True]).p_value
+
+    assert np.mean([heavy(seed) < 0.05 for seed in range(200)]) <= 0.05 + 2.5 * 0.0154
 
 
 def clustered(n: int, size: int, seed: int) -> tuple[Any, Any, Any]:

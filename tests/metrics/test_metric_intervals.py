@@ -127,6 +127,13 @@ def test_parts_of_two_columns_have_twice_the_interval_of_one():
             assert getattr(two[name], end) == pytest.approx(2 * getattr(one[name], end), rel=0.02), name
 
 
+def test_parts_end_at_the_greatest_score_that_there_is():
+    found = cb.evaluate([1, 1, 1], [1e-3] * 3, classes=[0, 1])
+    assert found["miscalibration"].high == 1.0
+    few = cb.evaluate([1, 0, 1, 0, 0, 1], [0.9, 0.1, 0.9, 0.1, 0.1, 0.9], cluster=[0, 0, 1, 1, 2, 2])
+    assert few["discrimination"].high == 0.25
+
+
 def test_constant_score_certainly_does_not_discriminate():
     score = cb.evaluate([0, 1, 1] * 30, [0.5] * 90)["discrimination"]
     assert (score.value, score.low, score.high) == pytest.approx((0.0, 0.0, 0.0), abs=1e-12)

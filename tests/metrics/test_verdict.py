@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from sklearn.metrics import roc_auc_score
 
 import calibrant as cb
 from calibrant import engines
@@ -156,6 +157,17 @@ def test_turned_round_labels_are_suspected_and_not_calibrated_away() -> None:
     found = words(~y, p)
     assert found.headline == "Not calibrated: predictions run the wrong way"
     assert "Check first which class is the positive one" in found.what_to_do
+    assert f"Predictions run the wrong way: the AUC is {roc_auc_score(~y, p):.3f}." in found.in_short
+
+
+@pytest.mark.parametrize("p", [np.full(200, 0.01), np.repeat([0.01, 0.012], 100)])
+def test_predictions_that_are_all_too_low_are_not_said_to_be_right_on_average(p: Any) -> None:
+    y = np.zeros(200, dtype=int)
+    y[[1, 50, 90, 120, 150, 170]] = 1
+    found = words(y, p)
+    assert found.headline == "Not calibrated: predictions are too low"
+    assert "holds 0); p = 0.0" in found.in_short
+    assert found.which_way.endswith("was predicted and 0.030 happened.")
 
 
 def test_one_class_alone_asks_for_the_other() -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.bins import bin_rows
 from calibrant.metrics.estimates import measured_rows
+from calibrant.metrics.gap_bounds import fine_sums
 from calibrant.numerics import FloatArray
 from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary
@@ -24,6 +25,11 @@ _TERMS = 60
 _TURN = 2.0
 #: A motion exceeds this but for a chance that no float can hold beside 1.
 _CERTAIN = 0.05
+#: Skewness, as if all jumps leant to one side, up to which a walk is near a Brownian motion: that of four rare events.
+MOST_LEANING = 0.5
+#: Walks that are simulated where it is above, and how many at once.
+_SIMULATED, _AT_ONCE = 2_000, 200
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +44,7 @@ class CumulativeTest(Readable):
     scaled : float
         The statistic over the standard deviation that the whole sum has if the probabilities are calibrated.
     p_value : float
-        Chance of a larger `scaled` if the probabilities are calibrated, for many rows.
+        Chance of a larger `scaled` if the probabilities are calibrated.
     """
 
     statistic: float
@@ -78,6 +84,8 @@ def kolmogorov_smirnov(
     If the probabilities are calibrated, C_k over the standard deviation of its end, sqrt(sum w^2 p (1 - p)) / sum w,
     tends to a Brownian motion on [0, 1], so the p-value is the chance that the largest absolute value of one exceeds
     `scaled`. With few rows or many ties the walk has fewer turns, and the p-value is too large rather than too small.
+    Where fewer than about four events are expected, or rows of large weight make it as uneven, the walk is far from a
+    Brownian motion, and the p-value is the share of 2,000 simulated walks, at least 1/2001.
 
     References
     ----------
@@ -93,7 +101,7 @@ def kolmogorov_smirnov(
     (0.1875, 0.8321, 0.7857)
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return _test(rows.one_column().summary(), lambda walk: float(np.abs(walk).max()), motion_exceeds)
+    return _test(rows.one_column().summary(), lambda walk: np.abs(walk).max(axis=-1), motion_exceeds)
 
 
 def kuiper(
@@ -117,7 +125,7 @@ def kuiper(
     The statistic is max C_k - min C_k, with C_0 = 0 and C_k as in `kolmogorov_smirnov`: the largest gap, in share of
     rows, over any range of probabilities and not only over those that begin at 0. It is therefore as sensitive in the
     middle as at the ends. Biased upward by noise, as that is. The p-value is the chance that the range of a Brownian
-    motion on [0, 1] exceeds `scaled`.
+    motion on [0, 1] exceeds `scaled`, or a share of simulated walks, as in `kolmogorov_smirnov`.
 
     References
     ----------
@@ -132,7 +140,7 @@ def kuiper(
     (0.1875, 0.8321, 0.9901)
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
-    return _test(rows.one_column().summary(), lambda walk: float(walk.max() - walk.min()), range_exceeds)
+    return _test(rows.one_column().summary(), lambda walk: np.ptp(walk, axis=-1), range_exceeds)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -319,15 +327,31 @@ def range_exceeds(x: float) -> float:
 
 
 def _test(
-    summary: ScoreSummary, measure: Callable[[FloatArray], float], exceeds: Callable[[float], float]
+    summary: ScoreSummary, measure: Callable[[FloatArray], FloatArray], exceeds: Callable[[float], float]
 ) -> CumulativeTest:
     p, weight, weight_squared, positives = summary.near_ties
     walk = np.concatenate(([0.0], np.cumsum(positives - weight * p))) / summary.total_weight
-    statistic = min(measure(walk), 1.0)
+    statistic = min(float(measure(walk)), 1.0)
     spread = math.sqrt(float(np.sum(weight_squared * p * (1.0 - p)))) / summary.total_weight
     if spread == 0.0:  # probabilities of 0 and 1 only
         return CumulativeTest(statistic, math.inf if statistic > 0.0 else 0.0, 0.0 if statistic > 0.0 else 1.0)
-    return CumulativeTest(statistic, statistic / spread, exceeds(statistic / spread))
+    leaning = float(np.sum(weight_squared**2 / weight * p * (1.0 - p) * np.abs(1.0 - 2.0 * p)))
+    if leaning <= MOST_LEANING * (spread * summary.total_weight) ** 3:
+        return CumulativeTest(statistic, statistic / spread, exceeds(statistic / spread))
+    return CumulativeTest(statistic, statistic / spread, _share_of_walks(summary, statistic, measure))
+
+
+def _share_of_walks(summary: ScoreSummary, statistic: float, measure: Callable[[FloatArray], FloatArray]) -> float:
+    """Return how often walks of outcomes drawn from the probabilities go as far: many scores are gathered first."""
+    p, weight, weight_squared, _ = fine_sums(summary)
+    size = np.maximum(np.rint(weight**2 / weight_squared), 1.0)  # rows that vary as much as those of a score do
+    rng = np.random.default_rng(0)
+    n_as_far = 0
+    for _ in range(_SIMULATED // _AT_ONCE):
+        excess = (rng.binomial(size.astype(np.int64), p, (_AT_ONCE, p.size)) - size * p) * (weight / size)
+        walk = np.cumsum(np.insert(excess, 0, 0.0, axis=1), axis=1) / summary.total_weight
+        n_as_far += int(np.count_nonzero(measure(walk) >= statistic * (1.0 - _ROUNDING)))
+    return (n_as_far + 1.0) / (_SIMULATED + 1.0)
 
 
 def _normal_tail(x: npt.NDArray[np.floating[Any]]) -> FloatArray:

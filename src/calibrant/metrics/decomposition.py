@@ -180,7 +180,7 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
         mean_of(loss_parts(ties, gained), column.size, extra=np.zeros(1)),
     )
     return {
-        **_part_estimates(split(summary, brier_losses, blocks), spreads, overfit, level),
+        **_part_estimates(split(summary, brier_losses, blocks), spreads, overfit, level, 1),
         "uncertainty": uncertainty_estimate(summary, level),
     }
 
@@ -205,7 +205,7 @@ def sum_estimates(classes: list[ClassParts], spreads: tuple[Mean, Mean], level: 
     """
     overfits = zip(*(each.overfit for each in classes), strict=True)
     overfit = Overfit(*(Excess(*map(sum, zip(*each, strict=True))) for each in overfits))
-    return _part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level)
+    return _part_estimates(sum_of([each.decomposition for each in classes]), spreads, overfit, level, len(classes))
 
 
 def uncertainty_of_classes(rates: FloatArray, size: float, level: float) -> Estimate:
@@ -225,12 +225,16 @@ def uncertainty_of_classes(rates: FloatArray, size: float, level: float) -> Esti
 
 
 def _part_estimates(
-    parts: Decomposition, spreads: tuple[Mean, Mean], overfit: Overfit, level: float
+    parts: Decomposition, spreads: tuple[Mean, Mean], overfit: Overfit, level: float, n_columns: int
 ) -> dict[str, Estimate]:
-    """Estimate miscalibration and discrimination, given means with their standard errors, and the overfit in both."""
+    """Estimate miscalibration and discrimination, given means with their standard errors, and the overfit in both.
+
+    They are at most the greatest Brier score, and that of the base rate, of one column or of all classes.
+    """
+    most = (1.0, 0.25) if n_columns == 1 else (2.0, 1.0 - 1.0 / n_columns)
     return {
-        "miscalibration": _corrected(parts.miscalibration, spreads[0].error, overfit.miscalibration, level),
-        "discrimination": _corrected(parts.discrimination, spreads[1].error, overfit.discrimination, level),
+        "miscalibration": _corrected(parts.miscalibration, spreads[0].error, overfit.miscalibration, level, most[0]),
+        "discrimination": _corrected(parts.discrimination, spreads[1].error, overfit.discrimination, level, most[1]),
     }
 
 
@@ -349,10 +353,10 @@ def _mean_of_draws(draws: FloatArray) -> Mean:
     return Mean(float(np.mean(draws)), float(np.std(draws, ddof=1)) * math.sqrt(1.0 + 1.0 / draws.size))
 
 
-def _corrected(part: float, error: float, overfit: Excess, level: float) -> Estimate:
-    """Return a normal interval around the part without its overfit, stretched to hold the part as it is."""
+def _corrected(part: float, error: float, overfit: Excess, level: float, most: float) -> Estimate:
+    """Return a normal interval around the part without its overfit, up to `most`, stretched to hold the part."""
     half = normal_quantile(level) * math.hypot(error, overfit.error)
-    low, high = max(min(part - overfit.value - half, part), 0.0), max(part - overfit.least + half, part)
+    low, high = max(min(part - overfit.value - half, part), 0.0), max(min(part - overfit.least + half, most), part)
     return Estimate(part, low, high, "CLT less bootstrapped overfit")
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.dependent_rows import DesignEffects
-from calibrant.metrics.calibration_tests import range_exceeds
+from calibrant.metrics.calibration_tests import MOST_LEANING, range_exceeds
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
-from calibrant.numerics import EPS, TINY, FloatArray, IntArray, chi_squared_tail, dot, expit, logit
+from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray, chi_squared_tail, dot, expit, logit
 from calibrant.phrases import legible
 from calibrant.results import JointTest
 from calibrant.rows import Rows
@@ -71,9 +71,11 @@ def joint_test(
     slope (Cox's test), 1 - 2p for confidence (Spiegelhalter's test), and Legendre's second polynomial of the share of
     variance below p for a bend (Neyman's smooth test); slope and bend are taken off what comes before them. Their
     tails are saddlepoint approximations from the exact distribution of the sum if the probabilities are right, which
-    hold for few and rare events too. "range" is Kuiper's test, "bins" the sum of squared standardised gaps of at most
-    15 bins of equal variance, each of at least four. The p-values are joined by the Cauchy combination, which holds
-    for dependent ones: its size is right where it is small, and at 5% it rejects up to a fifth too often, so each
+    hold for few and rare events too, and are no less than the chance that all rows are as far off as they were seen to
+    be, or one is so far by itself. Of rare events with very uneven weights they may be too small. "range" is Kuiper's
+    test, left out where its walk is far from a Brownian motion, "bins" the sum of squared standardised gaps of at most
+    15 bins of near-equal variance, each of at least four. The p-values are joined by the Cauchy combination, which
+    holds for dependent ones: its size is right where it is small, and at 5% it rejects up to a fifth too often, so each
     combined p-value is multiplied by 1.1. An outcome that had probability 0 is proof: p is 0.
 
     Where rows are not independent, each part's variance is that of sums over clusters, or of a block bootstrap, where
@@ -117,7 +119,8 @@ def joint_test_of(
 
     parts = {part: cells.tail(a, effect(part)) for part, a in cells.directions().items()}
     if cells.p.size > 1:
-        parts |= {"range": cells.range_tail(effect("range"))}
+        if cells.has_range(effect("range")):
+            parts |= {"range": cells.range_tail(effect("range"))}
         if (of_bins := cells.bins_tail(effect("bins"))) is not None:
             parts |= {"bins": of_bins}
     if math.isfinite(dof):
@@ -247,8 +250,9 @@ class _Cells:
             return 1.0
         is_up = (step > 0.0) == (x > 0.0)  # whether an event moves the sum as it has moved
         furthest = dot(size * np.abs(step), np.where(is_up, 1.0 - p, p))
-        if furthest - abs(x) <= _AT_END * furthest:  # whose chance is known
-            return min(1.0, 2.0 * math.exp(dot(size, np.where(is_up, np.log(p), np.log1p(-p)))))
+        least = min(1.0, 2.0 * self._least_chance(abs(x), np.abs(step), size, is_up, _AT_END * furthest))
+        if furthest - abs(x) <= _AT_END * furthest:
+            return least
         t, low, high = (x, 0.0, math.inf) if x > 0.0 else (x, -math.inf, 0.0)
         for _ in range(_MOST_STEPS):
             q = expit(z + step * t)
@@ -264,7 +268,30 @@ class _Cells:
         if r < _NOTHING:
             return 1.0
         moved = r + math.log(u / r) / r
-        return math.erfc(moved / math.sqrt(2.0)) if moved > 0.0 else 1.0
+        return max(math.erfc(moved / math.sqrt(2.0)), least) if moved > 0.0 else 1.0
+
+    def _least_chance(self, x: float, step: FloatArray, size: FloatArray, is_up: BoolArray, slack: float) -> float:
+        """Return a chance that a sum reaches x at the least, which a saddlepoint may miss where few rows decide.
+
+        It is reached where all rows are at least as far as they were seen to be, and where one row is so far that it is
+        enough by itself. Rows whose steps together are below the slack are left free.
+        """
+        chance = np.where(is_up, self.p, 1.0 - self.p)
+        cost = -np.where(is_up, np.log(self.p), np.log1p(-self.p))  # of a row that is far
+        events = np.clip(self.excess / self.unit / self.size + self.p, 0.0, 1.0)
+        seen = size * np.where(is_up, events, 1.0 - events) * cost
+        with np.errstate(over="ignore"):  # to infinity, which comes last
+            order = np.argsort(size * step / np.maximum(seen, TINY), kind="stable")
+        is_free = np.cumsum((size * step)[order]) <= slack
+        alone = step >= x - slack + dot(size * step, chance)
+        of_one = -math.expm1(dot(size[alone], np.log1p(-np.minimum(chance[alone], 1.0 - EPS))))
+        return max(math.exp(-float(seen[order][~is_free].sum())), of_one)
+
+    def has_range(self, effect: float) -> bool:
+        """Say whether the walk of Kuiper's test is near a Brownian motion: its jumps hardly lean to one side."""
+        v = self.variance
+        leaning = dot(v * self.unit, np.abs(1.0 - 2.0 * self.p)) * math.sqrt(effect)
+        return leaning <= MOST_LEANING * float(v.sum()) ** 1.5
 
     def range_tail(self, effect: float) -> float:
         """Return the p-value of Kuiper's test."""
@@ -273,10 +300,12 @@ class _Cells:
 
     def bins(self, effect: float = 1.0) -> IntArray:
         """Return the bin of each cell: at most 15, of near-equal variance, each of four outcomes at least."""
-        v = self.variance / np.mean(self.unit) ** 2
+        v = self.variance
+        v = v / (float(np.mean(self.unit)) * dot(v, self.unit) / v.sum())  # in outcomes, fewer where weights are uneven
         share = (np.cumsum(v) - 0.5 * v) / v.sum()
         n_bins = max(1, min(_MOST_BINS, int(v.sum() / (effect * _LEAST_VARIANCE))))
-        return np.unique((share * n_bins).astype(np.int64), return_inverse=True)[1]
+        of = np.unique(np.minimum(share * n_bins, n_bins - 1.0).astype(np.int64), return_inverse=True)[1]
+        return _with_light_bins_joined(of, v, effect * _LEAST_VARIANCE)
 
     def bins_tail(self, effect: float) -> float | None:
         """Return the p-value of the squared standardised gaps of bins; None where one bin has all rows.
@@ -287,12 +316,23 @@ class _Cells:
         if of[-1] == 0:
             return None
         variance = np.bincount(of, self.variance) * effect
-        kept = variance > _LEAST_P * variance.max()
-        fourth = np.bincount(of, self.variance * self.unit**2 * (1.0 - 6.0 * p * (1.0 - p)))[kept] * effect**3
-        variance = variance[kept]
-        statistic = float(np.sum(np.bincount(of, self.excess)[kept] ** 2 / variance))
+        fourth = np.bincount(of, self.variance * self.unit**2 * (1.0 - 6.0 * p * (1.0 - p))) * effect**3
+        statistic = float(np.sum(np.bincount(of, self.excess) ** 2 / variance))
         multiple = 1.0 + 0.5 * float(np.mean(fourth / variance**2))
         return chi_squared_tail(statistic / multiple, variance.size / multiple)
+
+
+def _with_light_bins_joined(of: IntArray, variance: FloatArray, least: float) -> IntArray:
+    """Return bins of the least variance: a lighter one goes with the next, and the last with the one before."""
+    by_bin = np.bincount(of, variance)
+    joined = np.zeros(by_bin.size, dtype=np.int64)
+    held, left = 0.0, float(by_bin.sum())
+    for k, own in enumerate(by_bin.tolist()):
+        held, left = held + own, left - own
+        if held >= least and left >= least:
+            joined[k + 1 :] += 1
+            held = 0.0
+    return joined[of]
 
 
 def _by_t(p: float, dof: float) -> float:

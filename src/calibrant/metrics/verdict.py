@@ -49,7 +49,7 @@ _DIRECTIONS = {
         "the model is under-confident",
         "The most probable class was right more often than its probability stated.",
     ),
-    "places": ("predictions are off in places", "Some predictions are too high and others too low."),
+    "places": ("predictions are off in places", "Predictions of some sizes are too high, or too low."),
     "classes": (
         "some classes are off",
         "The most probable class is not found off, but the probabilities of single classes are.",
@@ -164,7 +164,7 @@ def _of_rows(scores: Mapping[str, Score], test: JointTest) -> Verdict:
         words = f"The calibration error is undefined: {error.note or gap.note or 'no interval could be found'}."
         headline = "Calibration can't be judged from these rows"
         return Verdict("undefined", headline, words, words, "Unknown.", "Unknown.", *_advice(scores, "collect"))
-    tested = f"testing all ways of being off together gives {_p(test)}"
+    tested = f"testing all ways of being off together gives {_p(test.p_value)}"
     words = f"No miscalibration found: {_none_found(scores)}; {tested}.{_alone(scores)}"
     if is_small:
         words = f"{words} Calibrated to within {rate(within)}: a larger error is ruled out."
@@ -187,13 +187,24 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
     of_column = [p for part, p in test.parts.items() if part != "impossible" and not part.startswith("class ")]
     is_column_off = is_rejected and combined(of_column) < 1.0 - gap.level
     is_some_class_off = is_rejected and test.strongest.startswith("class ")
-    direction = _direction(scores, spread, is_column_off=is_column_off, is_class_off=is_class_off or is_some_class_off)
+    is_mean_off = excludes(gap) or test.parts.get("mean", 1.0) < 1.0 - gap.level
+    direction = (
+        _direction(scores, spread, is_mean_off=is_mean_off)
+        if is_column_off
+        else "classes"
+        if is_class_off or is_some_class_off
+        else "impossible"
+    )
     said, where = [], []
+    if direction == "reversed":
+        said.append(f"Predictions run the wrong way: the AUC is {scores['auc'].value:.3f}.")
     if is_column_off:
-        said.append(_column_sentence(scores, test, spread))
+        said.append(_column_sentence(scores, test, spread, is_mean_off=is_mean_off))
         where.append(f"Worst {scores['worst_bin_gap'].where}.")
     elif is_some_class_off and not is_class_off:
-        said.append(f"The probabilities of single classes are off, most those of {test.strongest} ({_p(test)}).")
+        said.append(
+            f"The probabilities of single classes are off, most those of {test.strongest} ({_p(test.p_value)})."
+        )
     if is_class_off:
         said.append(scores["class_gap"].note)
         where.append(f"Worst {scores['class_gap'].where}")  # which ends as a sentence
@@ -206,7 +217,7 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
     words = " ".join(said)
     came_true = "was right" if "accuracy" in scores else "happened"
     which_way = _DIRECTIONS[direction][1]
-    if excludes(gap):
+    if is_mean_off:
         observed = scores["accuracy" if "accuracy" in scores else "base_rate"].value
         which_way += f" Overall {rate(observed + gap.value)} was predicted and {rate(observed)} {came_true}."
     wanted: Action = "check" if direction == "reversed" else "calibrate" if within is None else "small"
@@ -240,18 +251,17 @@ def _alone(scores: Mapping[str, Score]) -> str:
     return f" Alone, {found}: some interval does so in one of ten samples of calibrated predictions."
 
 
-def _p(test: JointTest) -> str:
-    text = p_value(test.p_value)
+def _p(value: float) -> str:
+    text = p_value(value)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
 
 
-def _direction(scores: Mapping[str, Score], spread: str, *, is_column_off: bool, is_class_off: bool) -> str:
+def _direction(scores: Mapping[str, Score], spread: str, *, is_mean_off: bool) -> str:
+    """Return which way one column is off."""
     gap, is_top = scores["mean_gap"], "accuracy" in scores
-    if not is_column_off:
-        return "classes" if is_class_off else "impossible"
     if not is_top and scores["auc"].high < 0.5:
         return "reversed"
-    if excludes(gap):
+    if is_mean_off:
         return f"top {side(gap)}" if is_top else side(gap)
     return spread or "places"
 
@@ -263,24 +273,26 @@ def _spread(scores: Mapping[str, Score]) -> Literal["", "over", "under"]:
     return "over" if scores["slope"].value < 1.0 else "under"
 
 
-def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str) -> str:
+def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str, *, is_mean_off: bool) -> str:
     """Say how the predictions of one column, or those of the most probable class, are off."""
     gap, error = scores["mean_gap"], scores["ece_debiased"]
     what, confident = _what(scores), ""
     if spread:
         place = "too far from" if spread == "over" else "too near"
         confident = f"{spread}-confident ({place} the base rate of {rate(scores['base_rate'].value)})"
-    if excludes(gap):
-        size = sorted((abs(gap.low), abs(gap.high)))
-        said = f"{what} too {side(gap)}, by {_size(gap)} on average"
-        said += f" ({interval(gap.level, *size)})" + (f", and {confident}" if confident else "")
+    if is_mean_off:
+        within = interval(gap.level, *sorted((abs(gap.low), abs(gap.high))))
+        if not excludes(gap):  # a normal interval, where the test is nearer to exact
+            within = f"{_p(test.parts['mean'])}, though its {_interval(gap)} holds 0"
+        said = f"{what} too {side(gap)}, by {_size(gap)} on average ({within})"
+        said += f", and {confident}" if confident else ""
     else:
         said = f"{what} right on average but {confident or 'off in places'}"
         if error.low > 0.0:
             said += f", by {_size(error)} over bins (root mean square without noise; {_interval(error)})"
         elif spread:
             said += f": the calibration slope is {scores['slope'].value:.2f} ({_interval(scores['slope'])})"
-    return f"{_capitalised(said)}; {_p(test)}."
+    return f"{_capitalised(said)}; {_p(test.p_value)}."
 
 
 def _none_found(scores: Mapping[str, Score]) -> str:
@@ -341,7 +353,7 @@ def _group_sentence(scores: Mapping[str, Score], test: JointTest) -> str:
     if excludes(gap):
         return f"Too {side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
     if _rejects(test, scores):
-        return f"Off in places, by {_size(error)} over bins ({_interval(error)}; {_p(test)})."
+        return f"Off in places, by {_size(error)} over bins ({_interval(error)}; {_p(test.p_value)})."
     return f"Not found off: on average by {_signed(gap)} ({_interval(gap)})."
 
 
