@@ -1,6 +1,6 @@
 """Decisions: promises against what came true, on simulated rows, twelve real score sets and eight forecast pairs.
 
-The real sets are drawn apart into calibration rows and held-out rows, twenty times each. Of 50 cost ratios the promise of
+The real sets are drawn apart into calibration rows and held-out rows, twenty times. Of 50 cost ratios the promise of
 the decisions on the held-out rows is compared with what they lost: of the scores as they are, and after `auto`; of
 forecasts as they are, and after the recalibrator that `calibrant forecast fit` takes by default. Forecasts are decided
 on by whether a number is above a threshold: the median of the calibration rows, and their quantile of 80%.

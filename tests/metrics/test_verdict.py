@@ -157,7 +157,7 @@ def test_turned_round_labels_are_suspected_and_not_calibrated_away() -> None:
     found = words(~y, p)
     assert found.headline == "Not calibrated: predictions run the wrong way"
     assert "Check first which class is the positive one" in found.what_to_do
-    assert f"Predictions run the wrong way: the AUC is {roc_auc_score(~y, p):.3f}." in found.in_short
+    assert f"predictions run the wrong way: the AUC is {roc_auc_score(~y, p):.3f}." in found.in_short
 
 
 @pytest.mark.parametrize("p", [np.full(200, 0.01), np.repeat([0.01, 0.012], 100)])

@@ -291,7 +291,7 @@ class _Cells:
         """Say whether the walk of Kuiper's test is near a Brownian motion: its jumps hardly lean to one side."""
         v = self.variance
         leaning = dot(v * self.unit, np.abs(1.0 - 2.0 * self.p)) * math.sqrt(effect)
-        return leaning <= MOST_LEANING * float(v.sum()) ** 1.5
+        return bool(leaning <= MOST_LEANING * float(v.sum()) ** 1.5)
 
     def range_tail(self, effect: float) -> float:
         """Return the p-value of Kuiper's test."""
