@@ -19,6 +19,7 @@ from statsmodels.regression.linear_model import OLS
 import calibrant as cb
 from calibrant import metrics
 from calibrant.errors import CalibrantError
+from calibrant.metrics.estimates import degrees_of_variance, mean_over_units
 from calibrant.metrics.paired_differences import joined_intervals
 from calibrant.results import Score
 
@@ -67,7 +68,7 @@ def test_scores_are_those_of_evaluate_and_differences_those_of_the_scores() -> N
 
 def test_of_symmetric_differences_the_interval_is_the_paired_t_interval_of_scipy() -> None:
     rng = np.random.default_rng(1)
-    half = rng.normal(scale=0.02, size=150)
+    half = rng.uniform(-0.04, 0.04, size=150)  # with tails lighter than a normal's
     square = 0.16 + 0.003 + np.concatenate([half, -half])  # Brier losses of negative rows, symmetric about their mean
     y = np.zeros(300, int)
     a, b = np.full(300, 0.4), np.sqrt(square)
@@ -85,7 +86,9 @@ def test_of_skewed_differences_it_is_that_interval_by_halls_transformation(key: 
     error = float(each.mean() / reference.statistic)
     away = (each - each.mean()) / (each.size - 1) / error
     score = differences(y, a, b)[key]
-    assert (score.low, score.high) == pytest.approx(hall(each.mean(), error, reference.df, np.sum(away**3)), rel=1e-8)
+    degrees = 2.0 * each.size / (stats.kurtosis(each, fisher=False) - 1.0)  # of which a variance is as uncertain
+    assert degrees < reference.df
+    assert (score.low, score.high) == pytest.approx(hall(each.mean(), error, degrees, np.sum(away**3)), rel=1e-8)
     plain = reference.confidence_interval(0.95)
     assert (score.low, score.high) == pytest.approx(tuple(plain), abs=0.1 * (plain.high - plain.low))
 
@@ -245,6 +248,21 @@ def test_intervals_hold_the_difference_on_new_rows(make: Any) -> None:
     shares = {key: n / 250 for key, n in held.items()}
     assert all(0.92 <= shares[key] <= 0.985 for key in ("log_loss", "brier", "auc")), shares
     assert shares["ece_debiased"] >= 0.93, shares
+
+
+def test_of_few_events_differences_are_not_surer_than_these_allow() -> None:
+    """Some eight of 2,000 rows differ by chance: with a row's degrees of freedom one interval in seven misses 0."""
+    missed = {False: 0, True: 0}
+    weight = np.ones(2_000)
+    for seed in range(800):
+        rng = np.random.default_rng(seed)
+        each = rng.normal(size=2_000) * (rng.random(2_000) < 0.004)
+        for heeds in missed:
+            degrees = degrees_of_variance(each, weight) if heeds else math.inf
+            found = mean_over_units(each, weight, [], 0.95, most_degrees=degrees)
+            missed[heeds] += not found.low <= 0.0 <= found.high
+    assert missed[False] / 800 > 0.09
+    assert missed[True] / 800 <= 0.05 + 2.5 * 0.0077
 
 
 def test_rows_in_which_nothing_happened_claim_no_certainty() -> None:

@@ -356,14 +356,28 @@ def joined_errors(errors: Sequence[MeanError], more: float = 0.0) -> MeanError:
 
 
 def mean_over_units(
-    values: FloatArray, weight: FloatArray, units: Sequence[Units], level: float, *, least_variance: float = 0.0
+    values: FloatArray,
+    weight: FloatArray,
+    units: Sequence[Units],
+    level: float,
+    *,
+    least_variance: float = 0.0,
+    most_degrees: float = math.inf,
 ) -> Estimate:
     """Estimate a weighted mean by Student's t without skewness; see `error_over_units`."""
     value = float(np.average(values, weights=weight))
     found = error_over_units(values, weight, units, least_variance=least_variance)
-    low, high = found.error.ends(value, level)
+    low, high = found.error._replace(degrees=min(found.error.degrees, most_degrees)).ends(value, level)
     note = "" if math.isfinite(found.error.error) else NO_ERROR
     return Estimate(value, low, high, found.method, note, effect=found.effect)
+
+
+def degrees_of_variance(values: FloatArray, weight: FloatArray) -> float:
+    """Return the degrees of freedom that a sample's variance has by its kurtosis: few where few rows make it up."""
+    square = np.square(values - np.average(values, weights=weight))
+    spread = float(np.average(square, weights=weight))
+    kurtosis = float(np.average(np.square(square), weights=weight)) / spread**2 if spread > 0.0 else 1.0
+    return max(2.0 * kish_size(weight) / (kurtosis - 1.0), 1.0) if kurtosis > 1.0 else math.inf
 
 
 def noise_bounds(

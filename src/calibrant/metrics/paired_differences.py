@@ -27,7 +27,7 @@ import numpy as np
 from calibrant.dependence import Units
 from calibrant.dependent_rows import DesignEffects, units_of
 from calibrant.metrics.bins import bin_rows
-from calibrant.metrics.estimates import FEW, Estimate, mean_over_units
+from calibrant.metrics.estimates import FEW, Estimate, degrees_of_variance, mean_over_units
 from calibrant.metrics.proper_scores import brier_of_each_class, loss_less, row_brier, row_log_loss
 from calibrant.metrics.ranking import UNDEFINED, influence_of
 from calibrant.numerics import FloatArray, IntArray, kish_size, normal_quantile
@@ -65,7 +65,8 @@ def _of_losses(model: Rows, champion: Rows, level: float, *, is_log: bool) -> Es
     """Estimate the difference of mean losses.
 
     Rows in which nothing varied claim no certainty: the variance of a row is at least what two more rows would make it,
-    one of each class at the mean prediction, if these alone varied.
+    one of each class at the mean prediction, if these alone varied. Of rare events few rows make up the variance, and
+    Student's t has as many degrees of freedom as these allow.
     """
     row_loss = row_log_loss if is_log else row_brier
     each = loss_less(row_loss(model), row_loss(champion))
@@ -80,7 +81,8 @@ def _of_losses(model: Rows, champion: Rows, level: float, *, is_log: bool) -> Es
     at_mean = _at_mean(model, size, is_log=is_log) - _at_mean(champion, size, is_log=is_log)
     mean = float(np.average(each, weights=weight))
     least = 2.0 / size * float(np.mean((at_mean - mean) ** 2)) / (1.0 + 2.0 / size)
-    return mean_over_units(each, weight, units_of(model), level, least_variance=least)
+    degrees = degrees_of_variance(each, weight)
+    return mean_over_units(each, weight, units_of(model), level, least_variance=least, most_degrees=degrees)
 
 
 def _at_mean(rows: Rows, size: float, *, is_log: bool) -> FloatArray:
