@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -166,6 +167,31 @@ def test_data_without_a_line_give_nan_and_say_why(y, p, reason):
     for name in ("slope", "intercept"):
         assert math.isnan(scores[name].value)
         assert scores[name].note == f"undefined: {reason}"
+
+
+@pytest.mark.parametrize("extra", [[], [0.9]])
+def test_nearly_constant_scores_have_no_line_whatever_their_spacing(extra):
+    """Rounding made the moments of the logits singular for some samples of most spacings; and beside one far row."""
+    for ulps in 2.0 ** np.arange(27):
+        for seed in range(20):
+            rng = np.random.default_rng(seed)
+            p = np.append(0.3 + 2.0**-54 * ulps * rng.integers(0, 3, 100), extra)
+            y = np.append((rng.random(100) < 0.3).astype(np.int64), np.ones(len(extra), np.int64))
+            with warnings.catch_warnings():  # of a fit that rounding stops
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found = slope_intercept_estimates(Column(cb.ScoreSummary.from_arrays(p, y), len(y), 0.95))
+            for name in ("slope", "intercept"):
+                assert math.isnan(found[name].value)
+                assert extra or found[name].note == "undefined: all probabilities are nearly the same"
+                assert found[name].note.startswith("undefined: ")
+
+
+def test_models_of_nearly_constant_scores_are_measured_and_compared():
+    y, p = np.array([0, 0, 1, 1] * 25), np.array([0.3, 0.3 + 2.0**-54] * 50)
+    assert math.isnan(cb.evaluate(y, p)["slope"].value)
+    assert set(cb.compare_models(y, {"a": p, "b": p[::-1]}).models) == {"a", "b"}
+    with pytest.warns(ConvergenceWarning, match="undefined, hence nan: all probabilities are nearly the same"):
+        assert math.isnan(calibration_slope_intercept(y, p).slope)
 
 
 def test_intercept_of_one_class_is_nan_and_says_why():

@@ -14,6 +14,7 @@ from calibrant.logistic import fit_slope_intercept, separates
 from calibrant.metrics.estimates import Column, Estimate, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
 from calibrant.numerics import (
+    EPS,
     FloatArray,
     clip_as_given,
     clip_open,
@@ -42,6 +43,8 @@ _SETTLED = 1e-8
 _CLOSE = 1e-10
 #: Share of the largest possible curvature that keeps a Newton step finite where all rates are 0 or 1.
 _LEAST_BEND = 1e-14
+#: Variance of the logits over their mean square, up to which rounding decides what a line would be.
+_NEARLY_CONSTANT = 1024.0 * EPS
 
 
 class _Line(NamedTuple):
@@ -79,7 +82,7 @@ def calibration_slope_intercept(
     -------
     SlopeIntercept
         A pair. NaN, with a ConvergenceWarning that says why, where the data have no finite best line: one class, one
-        distinct probability, or probabilities that separate the classes.
+        distinct probability, probabilities that differ by little more than rounding, or that separate the classes.
 
     Notes
     -----
@@ -105,11 +108,10 @@ def calibration_slope_intercept(
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     ties = _on_logits(rows.one_column().tied())
-    reason = _why_no_line(ties)
+    line, _, reason = _fit(ties)
     if reason:
         _warn("calibration_slope_intercept", reason)
-        return SlopeIntercept(math.nan, math.nan)
-    return _fit(ties)
+    return line
 
 
 def calibration_intercept(
@@ -165,16 +167,16 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     Statistics 37. Kent (1982), *Robust properties of likelihood ratio tests*, Biometrika 69, for the factor.
     """
     summary, ties = column.summary, _on_logits(column.summary.tied())
-    reason = _why_no_line(ties)
+    line, curvature, reason = _fit(ties)
     if reason:
         undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
         return {"slope": undefined, "intercept": undefined}
-    line, z = _fit(ties), ties.scores
+    z = ties.scores
     q = expit(line.slope * z + line.intercept)
     spread = summary.weight_squared / summary.weight
     least = float(summary.weight_squared.sum()) / summary.total_weight
     spread = spread * (ties.positives * (1.0 - q) ** 2 + (ties.weight - ties.positives) * q**2)
-    bread = np.linalg.inv(_moments(z, ties.weight * q * (1.0 - q)))
+    bread = np.linalg.inv(_moments(z, curvature))
     variance = np.diag(bread @ _moments(z, spread) @ bread)
     factor = np.maximum(variance / np.diag(bread), least) * column.size / max(column.size - 2.0, 1.0)
     p, weight, _, positives = fine_sums(summary)
@@ -196,10 +198,10 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
 def slope_intercept_values(column: Column) -> dict[str, Estimate]:
     """Return slope and intercept of one column without intervals."""
     summary, ties = column.summary, _on_logits(column.summary.tied())
-    reason = _why_no_line(ties)
+    line, _, reason = _fit(ties)
     if reason:
         return dict.fromkeys(("slope", "intercept"), Estimate.of_value(math.nan, f"undefined: {reason}"))
-    line, few = _fit(ties), _few_events(column, dot(summary.weight, summary.scores))
+    few = _few_events(column, dot(summary.weight, summary.scores))
     return {"slope": Estimate.of_value(line.slope, few), "intercept": Estimate.of_value(line.intercept, few)}
 
 
@@ -222,11 +224,10 @@ class LineInfluence:
     def of(cls, ties: TiedScores) -> LineInfluence | None:
         """Return the influence on the line of ties of probabilities; None where they have none."""
         clip, on_line = clip_as_given(ties.scores, float(ties.weight.sum())), _on_logits(ties)
-        if _why_no_line(on_line):
+        line, curvature, reason = _fit(on_line)
+        if reason:
             return None
-        line, z = _fit(on_line), on_line.scores
-        q = expit(line.slope * z + line.intercept)
-        bread = np.linalg.inv(_moments(z, on_line.weight * q * (1.0 - q)))
+        bread = np.linalg.inv(_moments(on_line.scores, curvature))
         return cls(line, np.asarray(bread, dtype=np.float64), clip)
 
     def apply(self, rows: Rows) -> tuple[FloatArray, FloatArray]:
@@ -316,9 +317,17 @@ def _on_logits(ties: TiedScores) -> TiedScores:
     return TiedScores(logit(clip_open(ties.scores, clip)), ties.weight, ties.positives)
 
 
-def _fit(ties: TiedScores) -> SlopeIntercept:
-    slope, intercept = fit_slope_intercept(ties, ties.positives, what="calibration slope")
-    return SlopeIntercept(float(slope), float(intercept))
+def _fit(ties: TiedScores) -> tuple[SlopeIntercept, FloatArray, str]:
+    """Return the line, the curvature of the loss at each score, and why there is no line: empty where there is one."""
+    reason = _why_no_line(ties)
+    if not reason:
+        slope, intercept = fit_slope_intercept(ties, ties.positives, what="calibration slope")
+        q = expit(slope * ties.scores + intercept)
+        curvature = ties.weight * q * (1.0 - q)
+        if not _is_nearly_constant(ties.scores, curvature):
+            return SlopeIntercept(float(slope), float(intercept)), curvature, ""
+        reason = "the probabilities that would decide the slope are nearly the same"
+    return SlopeIntercept(math.nan, math.nan), np.empty(0), reason
 
 
 def _fit_intercept(ties: TiedScores) -> float:
@@ -348,7 +357,18 @@ def _why_no_line(ties: TiedScores) -> str:
         return "all probabilities are the same"
     if separates(ties) or separates(TiedScores(-ties.scores, ties.weight, ties.positives)):
         return "the probabilities separate the classes, so the slope has no bound"
+    if _is_nearly_constant(ties.scores, ties.weight):
+        return "all probabilities are nearly the same"
     return ""
+
+
+def _is_nearly_constant(z: FloatArray, weight: FloatArray) -> bool:
+    """Say whether logits vary so little that their moments are those of a constant, but for rounding."""
+    total = float(weight.sum())
+    if not total > 0.0:
+        return True
+    centred = z - dot(weight, z) / total
+    return dot(weight * centred, centred) <= _NEARLY_CONSTANT * dot(weight * z, z)
 
 
 def _is_one_class(ties: TiedScores) -> bool:
