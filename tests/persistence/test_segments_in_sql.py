@@ -83,6 +83,19 @@ def test_whole_numbers_text_and_infinity_in_a_column(engine: Engine) -> None:
     assert np.abs(np.array([row[1] for row in found]) - expected).max() <= TOLERANCE
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "spark"], indirect=True)
+def test_text_that_is_no_number_is_a_missing_value_of_a_feature(engine: Engine) -> None:
+    calibrator, table = segment_calibrator(2), features(has_missing=False)
+    kinds = [None if c.levels is None else c.levels.dtype.kind for c in calibrator.columns_]
+    for column, kind in zip(calibrator.columns_, kinds, strict=True):
+        if kind in (None, "i", "b"):
+            given = table_of(scores_of(1), table | {column.name: ["abc"] * N})
+            found = sorted(engine.run(to_sql(calibrator, engine.name, columns="s0", keep=["id"]), given).rows)
+            expected = calibrator.predict_proba(scores_of(1), features=table | {column.name: [None] * N})
+            assert np.abs(np.array([row[1] for row in found]) - expected).max() <= TOLERANCE
+    assert {None, "i", "b"} <= set(kinds)
+
+
 def test_names_that_a_dialect_takes_for_one_are_refused() -> None:
     calibrator = segment_calibrator(2, n_trees=8)
     calibrator.columns_ = (*COLUMNS[:4], FeatureColumn("AGE"))

@@ -142,6 +142,36 @@ def test_decimal_text_and_float32_columns_are_read_as_float64() -> None:
         assert got == pytest.approx(calibrator.predict_proba([float(score)])[0], abs=TOLERANCE)
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "spark"], indirect=True)
+def test_text_that_is_no_number_is_null_and_does_not_fail_the_batch(engine: Engine) -> None:
+    calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
+    sql = to_sql(calibrator, engine.name, columns="s0", keep=["id"])
+    found = dict(engine.run(sql, {"id": [0, 1, 2, 3], "s0": ["abc", "", None, "0.25"]}).rows)
+    assert found[0] is found[1] is found[2] is None
+    if engine.name != "sqlite":  # where text is no number, whatever it holds
+        assert found[3] == pytest.approx(calibrator.predict_proba([0.25])[0], abs=TOLERANCE)
+
+
+def test_dates_are_null_in_duckdb() -> None:
+    calibrator = fitted_calibrator("probability", CASES["beta of a probability"][1])
+    sql = to_sql(calibrator, "duckdb", table="(SELECT DATE '2024-01-01' AS score) AS one")
+    assert OnDuckdb().run(sql, {"score": [0.0]}).rows == [(None,)]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "cast"),
+    [
+        ("bigquery", "SAFE_CAST(`score` AS FLOAT64)"),
+        ("postgres", 'CAST("score" AS DOUBLE PRECISION)'),
+        ("snowflake", 'CAST("SCORE" AS DOUBLE)'),  # whose TRY_CAST takes text only
+    ],
+)
+def test_casts_of_engines_that_do_not_run_here(dialect: Any, cast: str) -> None:
+    sql = to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]), dialect)
+    assert f"WHEN {cast} BETWEEN" in sql
+    assert sqlglot.parse_one(sql, dialect=dialect)
+
+
 @pytest.mark.parametrize("input", ["probability", "logit"])
 def test_two_columns_of_two_classes(input: str) -> None:
     calibrator = fitted_calibrator(
@@ -211,8 +241,8 @@ def test_columns_are_matched_to_those_of_the_fit_by_name() -> None:
 def test_columns_of_the_fit_are_the_default() -> None:
     named = fitted_calibrator("probability", CASES["beta of a probability"][1])
     named.score_names_ = ("p",)
-    assert 'CAST("p" AS DOUBLE)' in to_sql(named)
-    assert 'CAST("score" AS DOUBLE)' in to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]))
+    assert 'TRY_CAST("p" AS DOUBLE)' in to_sql(named)
+    assert 'TRY_CAST("score" AS DOUBLE)' in to_sql(fitted_calibrator("probability", CASES["beta of a probability"][1]))
 
 
 @pytest.mark.parametrize(

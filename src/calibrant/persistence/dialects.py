@@ -25,6 +25,8 @@ class Dialect:
     double: Callable[[float], str]
     #: Whether arithmetic beyond the range of float64, or below it, is an error.
     is_strict: bool = False
+    #: Whether there is a cast of any column that gives NULL where a value can't be cast, and no error.
+    has_safe_cast: bool = False
     #: Whether the engine writes a subquery's expressions out at every place that uses them.
     inlines: bool = False
     #: Whether names without quotes are read in upper case.
@@ -72,8 +74,8 @@ def _powers(operator: str, exponent: int) -> str:
 
 
 _KNOWN = {
-    "duckdb": Dialect("duckdb", _with_exponent),
-    "spark": Dialect("spark", lambda value: f"{value!r}D", variable=re.compile(r"\$\{[^}$ ]+\}")),
+    "duckdb": Dialect("duckdb", _with_exponent, has_safe_cast=True),
+    "spark": Dialect("spark", lambda value: f"{value!r}D", has_safe_cast=True, variable=re.compile(r"\$\{[^}$ ]+\}")),
     "postgres": Dialect(
         "postgres",
         lambda value: f"FLOAT8 '{value!r}'",
@@ -82,7 +84,7 @@ _KNOWN = {
         ignores_case=False,
         longest_name=63,
     ),
-    "bigquery": Dialect("bigquery", repr, is_strict=True, longest_text=2**20),
+    "bigquery": Dialect("bigquery", repr, is_strict=True, has_safe_cast=True, longest_text=2**20),
     "snowflake": Dialect(
         "snowflake",
         lambda value: f"'{value!r}'::DOUBLE",

@@ -64,7 +64,9 @@ def to_sql(
     Notes
     -----
     What `predict_proba` refuses becomes NULL: a score that is NULL, NaN, infinite, no number or, where they are
-    probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one.
+    probabilities, outside [0, 1], and a row of probabilities whose sum is not within 0.01 of one. PostgreSQL and
+    Snowflake have no cast that gives NULL in place of an error: there a column of text must hold numbers only. A column
+    of a type that the engine never casts to a number, such as a date of Spark or BigQuery, is an error of the query.
 
     Names are quoted. Of Snowflake, one of small letters, digits and _ stands for that in capitals, as without quotes.
     PostgreSQL cuts names at 63 bytes: two that it would take for one are refused, and so is for Spark a name with
@@ -76,9 +78,9 @@ def to_sql(
     Below about 1e-304 the logit of a probability is lost everywhere: blends of methods may then differ by up to 0.01.
 
     Features are columns of the table under the names of the fit. Numbers and whole-number levels are read by a cast to
-    DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity and a level that the fit
-    has not seen are missing values. Trees are nested CASE, a hundred bytes for each leaf; BigQuery and Snowflake take
-    queries of 1 MiB, and longer ones are refused.
+    DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity, a level that the fit has
+    not seen and, but for PostgreSQL and Snowflake, what can't be cast are missing values. Trees are nested CASE, a
+    hundred bytes for each leaf; BigQuery and Snowflake take queries of 1 MiB, and longer ones are refused.
 
     Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
 
@@ -91,8 +93,8 @@ def to_sql(
       SELECT
         `id`,
         CASE
-          WHEN CAST(`score` AS FLOAT64) BETWEEN 0.0 AND 1.0
-          THEN CAST(`score` AS FLOAT64)
+          WHEN SAFE_CAST(`score` AS FLOAT64) BETWEEN 0.0 AND 1.0
+          THEN SAFE_CAST(`score` AS FLOAT64)
         END AS cal_1
       FROM scores
     ), cal_stage_1 AS (

@@ -153,7 +153,7 @@ class SqlBuilder(Builder):
         if levels.dtype.kind in "iu":
             value, known = self.source(column, -LARGEST, LARGEST), list(map(self.literal, levels.tolist()))
         elif levels.dtype.kind == "b":
-            value = column if self.dialect.name == "sqlite" else self._sql.cast(column, "boolean")
+            value = column if self.dialect.name == "sqlite" else self._cast(column, "boolean")
             known = [self._sql.Boolean(this=level) for level in levels.tolist()]
         else:
             value, known = self._sql.cast(column, "text"), list(map(self.text, levels.tolist()))
@@ -195,13 +195,19 @@ class SqlBuilder(Builder):
 
     def source(self, column: Expression, low: float, high: float) -> Expression:
         """Return a column of the table as float64, NULL where it is outside [low, high], NaN or no number."""
-        double = self._sql.cast(column, "double")
+        double = self._cast(column, "double")
         is_within = self._sql.Between(this=double, low=self.literal(low), high=self.literal(high))
         if self.dialect.name == "sqlite":  # which reads any text as a number
             kind = self._sql.Anonymous(this="TYPEOF", expressions=[column.copy()])
             is_number = self._sql.In(this=kind, expressions=[self._sql.Literal.string(t) for t in ("real", "integer")])
             is_within = self._sql.And(this=is_number, expression=is_within)
         return self.query.source(self.case(is_within, double.copy()))
+
+    def _cast(self, column: Expression, kind: str) -> Expression:
+        """Return a column cast to numbers or truth values: NULL where one can't be, as far as the engine has that."""
+        if not self.dialect.has_safe_cast:
+            return self._sql.cast(column, kind)
+        return self._sql.TryCast(this=column.copy(), to=self._sql.DataType.build(kind), safe=True)
 
     def usable(self, scores: Term, low: float, high: float, *, sums_to_one: bool) -> Term:  # noqa: ARG002
         """Return the condition that `predict_proba` takes a row; `source` has made NULL of what is out of range."""
