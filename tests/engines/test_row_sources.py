@@ -216,6 +216,40 @@ def test_a_database_of_two_tables_asks_which(tmp_path: Path) -> None:
     assert summarise(path, table="scores").total_weight == N
 
 
+def test_tables_of_any_schema_are_named_as_the_list_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE SCHEMA raw; CREATE TABLE raw.scores AS SELECT .1 AS p, 0 AS y UNION ALL SELECT .9, 1"
+        )
+    for table in (None, "raw.scores", "s.raw.scores", "RAW.Scores"):
+        assert summarise(path, table=table).total_weight == 2
+    with pytest.raises(UnknownNameError, match=r"'scores'\. Did you mean 'raw\.scores'"):
+        summarise(path, table="scores")
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("""CREATE TABLE scores AS SELECT 0.5 AS p, 1 AS y; CREATE SCHEMA "a.b";""")
+        connection.execute("""CREATE TABLE "a.b"."of ""May""\" AS SELECT * FROM raw.scores""")
+    listed = ['a.b.of "May"', "scores", "raw.scores"]
+    with pytest.raises(InvalidInputError, match=re.escape(f"holds 3 tables: {', '.join(map(repr, listed))}.")):
+        summarise(path)
+    assert [summarise(path, table=name).total_weight for name in listed] == [2, 1, 2]
+
+
+def test_tables_of_attached_databases_are_not_those_of_a_connection(tmp_path: Path) -> None:
+    path = database(tmp_path / "d")
+    connection = duckdb.connect()
+    connection.execute(f"ATTACH '{path}' AS other (READ_ONLY)")
+    assert summarise(connection).total_weight == N, "the only one"
+    connection.execute("CREATE TABLE scores AS SELECT 0.5 AS p, 1 AS y")
+    assert summarise(connection).total_weight == summarise(connection, table="SCORES").total_weight == 1
+    assert summarise(connection, table="other.main.scores").total_weight == N
+    connection.execute("CREATE TEMPORARY TABLE scores AS SELECT 0.5 AS p, 1 AS y UNION ALL SELECT .6, 0")
+    with pytest.raises(InvalidInputError, match=r"holds 2 tables: 'scores', 'memory\.main\.scores'"):
+        summarise(connection)
+    assert summarise(connection, table="scores").total_weight == 2, "as in DuckDB"
+    assert summarise(connection, table="memory.main.scores").total_weight == 1
+
+
 def test_a_broken_database_and_a_missing_package_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.duckdb"
     path.write_bytes(b"junk" * 2_000)

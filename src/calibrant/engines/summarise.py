@@ -58,7 +58,7 @@ def summarise(
     format : {"parquet", "arrow", "csv", "tsv", "jsonl"} or calibrant.tables.TableFormat, optional
         What files are, whatever their names say; a `TableFormat` says delimiter, decimal point and encoding too.
     table : str, optional
-        Which table of a DuckDB database or connection, or a Spark session.
+        Which table of a DuckDB database or connection, or a Spark session; of another schema ``schema.table``.
 
     Returns
     -------

@@ -304,18 +304,41 @@ def _open_connection(connection: Any, name: str, table: str | None) -> StreamSou
     import duckdb
 
     try:
-        rows = connection.execute("SELECT table_name FROM information_schema.tables ORDER BY table_name").fetchall()
+        names, places = _tables_of(connection)
     except duckdb.Error as error:
         raise InvalidInputError(f"{name} can't be read by DuckDB: {error!s:.300}") from None
-    tables = [row[0] for row in rows]
-    if table is None and len(tables) != 1:
-        listed = ", ".join(map(repr, tables)) or "none"
-        raise InvalidInputError(f"{name} holds {len(tables)} tables: {listed}. Name one with table=.")
-    chosen = tables[0] if table is None else table
-    if chosen not in tables:
-        raise unknown_name(f"table of {name}", chosen, tables)
-    relation = partial(connection.table, _quoted(chosen))  # of older versions none keeps its connection open
+    if table is None and len(names) != 1:
+        listed = ", ".join(map(repr, names)) or "none"
+        raise InvalidInputError(f"{name} holds {len(names)} tables: {listed}. Name one with table=.")
+    place = places.get((names[0] if table is None else table).lower())
+    if place is None:
+        raise unknown_name(f"table of {name}", table, names)
+    query = f"FROM {'.'.join(map(_quoted, place))}"  # the method `table` of older versions takes no database
+    relation = partial(connection.sql, query)  # and no relation of theirs keeps its connection open
     return StreamSource(name, relation().columns, partial(_run, relation))
+
+
+def _tables_of(connection: Any) -> tuple[list[str], dict[str, tuple[str, str, str]]]:
+    """Return names of the tables of a connection, and where each table is by every name of it in small letters.
+
+    A table is named as briefly as DuckDB finds it: alone in the schema in use, else with its schema, or database. Those
+    of attached databases are listed only where there are no others.
+    """
+    found = connection.execute(
+        "SELECT table_catalog, table_schema, table_name, table_catalog IN ('temp', current_database()), "
+        "table_catalog = 'temp' OR (table_catalog = current_database() AND table_schema = current_schema()) "
+        "FROM information_schema.tables ORDER BY table_name, table_catalog <> 'temp', table_schema, table_catalog"
+    ).fetchall()
+    places: dict[str, tuple[str, str, str]] = {}
+    briefest: dict[tuple[str, str, str], str] = {}
+    for n_parts in (1, 2, 3):
+        for *path, is_own, is_in_use in found:
+            if n_parts == 3 or (is_own and (n_parts == 2 or is_in_use)):
+                place, name = (path[0], path[1], path[2]), ".".join(path[-n_parts:])
+                if places.setdefault(name.lower(), place) == place:
+                    briefest.setdefault(place, name)
+    own = [(path[0], path[1], path[2]) for *path, is_own, _ in found if is_own]
+    return [briefest[place] for place in own or briefest if place in briefest], places
 
 
 def _quoted(name: str) -> str:
