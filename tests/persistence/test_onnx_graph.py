@@ -58,6 +58,17 @@ def test_float32_scores_give_what_predict_proba_makes_of_them(name: str) -> None
     assert np.abs(got - calibrator.predict_proba(single.astype(np.float64))).max() <= FLOAT32_TOLERANCE
 
 
+def test_prior_shift_keeps_0_and_1_and_what_is_near_them() -> None:
+    p = np.array([0.0, 1e-300, 1e-20, 1e-12, 0.3, 1.0 - 1e-13, 1.0 - 2.0**-53, 1.0])
+    for weight in (1e6, 1e-6):
+        shift = cb.prior.PriorShift.from_class_weight({0: 1.0, 1: weight})
+        chain = cb.Chain([shift, cb.prior.PriorShift([2.0, 1.0])])
+        for scores in (p, np.column_stack((1.0 - p, p))):
+            for fitted in (shift, chain):
+                got = run(to_onnx(fitted, n_columns=scores.ndim), scores)
+                np.testing.assert_allclose(got, fitted.predict_proba(scores), rtol=1e-14)
+
+
 def test_steps_are_exact_to_the_last_bit() -> None:
     """A score on an edge, and its two neighbours: what sklearn-onnx has been asked for (issue 1151)."""
     edges = np.sort(np.random.default_rng(0).random(999))

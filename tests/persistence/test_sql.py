@@ -199,6 +199,20 @@ def test_other_kinds_of_calibrators() -> None:
         assert np.abs(run(OnDuckdb(), sql, p) - np.asarray(apply(p))).max() <= TOLERANCE, type(calibrator)
 
 
+@on_each_engine
+def test_prior_shift_keeps_0_and_1_and_what_is_near_them(engine: Engine) -> None:
+    p = np.array([0.0, 1e-300, 1e-20, 1e-12, 0.3, 1.0 - 1e-13, 1.0 - 2.0**-53, 1.0])
+    for weight in (1e6, 1e-6, 1e30, 1e-30):
+        shift = cb.prior.PriorShift.from_class_weight({0: 1.0, 1: weight})
+        for scores in (p, np.column_stack((1.0 - p, p))):
+            sql = to_sql(shift, engine.name, columns=names_of(scores), keep=["id"])
+            expected = shift.predict_proba(scores).reshape(len(p), -1)
+            np.testing.assert_allclose(run(engine, sql, scores), expected, rtol=1e-14, atol=1e-307)
+    wide = cb.prior.PriorShift([1.0, 1e-299])
+    found = run(engine, to_sql(wide, engine.name, keep=["id"]), p)  # products below the smallest number are no error
+    np.testing.assert_allclose(found[:, 0], wide.predict_proba(p), rtol=1e-14, atol=1e-307)
+
+
 @pytest.mark.slow
 @on_each_engine
 @pytest.mark.parametrize("n_classes", [30, 100])

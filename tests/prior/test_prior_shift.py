@@ -81,6 +81,8 @@ def test_one_column_two_columns_and_the_map_agree() -> None:
     shift = PriorShift.from_priors(old=0.4, new=0.1)
     assert isinstance(shift.map_, BetaMap)
     np.testing.assert_allclose(shift.map_.apply(p), one, atol=1e-15)
+    few = np.array([1e-300, 1e-20, 1.0 - 1e-12])
+    np.testing.assert_allclose(shift.map_.apply(few), shift.predict_proba(few), rtol=1e-12)
     many = PriorShift.from_sampling(kept=[0.1, 1.0, 3.0])
     P = np.random.default_rng(0).dirichlet(np.ones(3), 50)
     assert isinstance(many.map_, SoftmaxMap)

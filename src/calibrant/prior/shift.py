@@ -16,10 +16,11 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
 from calibrant.fitted import MapFitted
 from calibrant.maps import BetaMap, Map, SoftmaxMap
-from calibrant.numerics import EPS, ROW_SUM_TOLERANCE, TINY, FloatArray, least_output, row_sum
+from calibrant.numerics import LEAST, ROW_SUM_TOLERANCE, TINY, FloatArray, least_output, row_sum
 from calibrant.prior.rates import weighted_rates
 from calibrant.results import Plain
 from calibrant.storable import register
+from calibrant.terms import Builder, Term
 from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight, match_names, read_names
 
 
@@ -202,11 +203,12 @@ class PriorShift(MapFitted):
     def map_(self) -> Map:  # type: ignore[override]
         """The correction as a map: of the positive class for two classes, else of a row of K.
 
-        Probabilities below 2^-53, or of 1 for two classes, are moved inward so far; `predict_proba` has no such need.
+        It moves probabilities of 0 inward to the smallest number, and of two classes those above 1 - 1e-12 to that;
+        `predict_proba`, SQL and ONNX leave 0 and 1 what they are.
         """
         shift = np.log(self.factor)
         if shift.size == 2:
-            return BetaMap(1.0, 1.0, float(shift[1] - shift[0]), 0.5 * EPS)
+            return BetaMap(1.0, 1.0, float(shift[1] - shift[0]), LEAST)
         return SoftmaxMap(np.array(1.0), shift, TINY)
 
     def apply_values(self, values: FloatArray) -> FloatArray:
@@ -216,6 +218,14 @@ class PriorShift(MapFitted):
             return np.asarray(positive / (positive + (1.0 - values) * factor[0]))
         weighted = values * factor
         return np.asarray(weighted / row_sum(weighted)[:, None])
+
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
+        factor = self.factor / self.factor.max()
+        p = scores if n_columns > 1 else b.columns([1.0 - scores, scores])
+        least = np.where(factor < 1.0, TINY / factor, 0.0)  # smaller products are an error in some engines
+        weighted = b.hold(b.choose(p < b.number(least), b.number(0.0), p) * b.number(factor))
+        shifted = weighted / b.total(weighted)
+        return shifted if n_columns > 1 else b.column(shifted, 1)
 
     def encode(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "factor": self.factor.tolist()}
