@@ -76,11 +76,19 @@ def test_documents_and_frames() -> None:
     np.testing.assert_array_equal(found.to_numpy(), fitted.predict(guess, features=features))
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0])
-def test_a_document_without_a_scale_is_refused(scale: float) -> None:
+@pytest.mark.parametrize(
+    ("scale", "match"),
+    [
+        (0.0, "is not above 0"),
+        (-1.0, "is not above 0"),
+        (5e-324, r"outside \[2.2e-162, 1.3e\+154\]"),
+        (1e300, "outside"),
+    ],
+)
+def test_a_document_with_a_scale_that_no_fit_has_is_refused(scale: float, match: str) -> None:
     guess, y, features = rows(24, 200)
     document = cb.persistence.to_document(cb.SegmentMeanCalibrator().fit(guess, y, features=features))
-    with pytest.raises(DocumentError, match=r"scale: .* is not above 0"):
+    with pytest.raises(DocumentError, match=rf"scale: .* {match}"):
         cb.persistence.from_document(document | {"scale": scale})
 
 

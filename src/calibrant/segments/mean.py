@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
 
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
-from calibrant.numerics import FloatArray
+from calibrant.numerics import LARGEST, LEAST, FloatArray
 from calibrant.phrases import count, listed, quoted
 from calibrant.rows import Rows, read_rows
 from calibrant.segments.encoded import EncodedRows
@@ -23,6 +24,9 @@ from calibrant.validation import (
     feature_columns,
     read_features,
 )
+
+#: Between these is the root of any mean of squares.
+_LEAST_SCALE, _LARGEST_SCALE = math.sqrt(LEAST), math.sqrt(LARGEST)
 
 
 @register("segment_mean_calibrator")
@@ -204,6 +208,8 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
         made.scale_ = parts["scale"].number()
         if not made.scale_ > 0.0:
             parts["scale"].refuse("is not above 0")
+        if not _LEAST_SCALE <= made.scale_ <= _LARGEST_SCALE:  # numbers over it, or times it, would not be finite
+            parts["scale"].refuse(f"is outside [{_LEAST_SCALE:.2g}, {_LARGEST_SCALE:.2g}], where that of any fit is")
         made.decode_trees(parts)
         return made
 
