@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.errors import UnknownNameError
+from calibrant.errors import InvalidInputError, UnknownNameError
 from calibrant.tables import formats, open_rows, read_columns
 
 Make = Callable[[str, bytes], str]
@@ -48,3 +48,17 @@ def test_json_lines_may_lack_names_and_hold_blank_lines(make: Make) -> None:
 def test_other_columns_of_json_lines_may_mix_kinds(make: Make) -> None:
     path = make("t.jsonl", b'{"p": 1, "x": 1}\n{"p": 2, "x": {"a": []}}\n')
     assert read_columns(path, ["p"]).to_pydict() == {"p": [1, 2]}
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**60])
+@pytest.mark.parametrize("other", ["1", "0.5", "null"])
+def test_whole_numbers_beyond_64_bits_are_named(make: Make, number: int, other: str) -> None:
+    path = make("t.jsonl", f'{{"p": {other}}}\n{{"p": {number}}}\n{{"p": {number}}}\n'.encode())
+    said = rf"column 'p' of .* holds {str(number)[:40]}, beyond .* \(2 values of 3 read\)\. Write it as text"
+    with pytest.raises(InvalidInputError, match=said):
+        read_columns(path, ["p"])
+
+
+def test_the_widest_whole_numbers_of_64_bits_are_read(make: Make) -> None:
+    path = make("t.jsonl", f'{{"p": {2**63 - 1}}}\n{{"p": {-(2**63)}}}\n'.encode())
+    assert read_columns(path, ["p"]).to_pydict() == {"p": [2**63 - 1, -(2**63)]}

@@ -72,7 +72,7 @@ def test_every_format_gives_the_same_table(make: Make, name: str, data: bytes) -
         ("t.jsonl", b'{"p": "\xff"}\n', "line 1: .* can't be read:"),
         ("t.jsonl", b'{"p": ' + b"[" * 200_000 + b"}\n", "line 1: .* can't be read:"),
         ("t.jsonl", b'{"p": 1}\n{"p": "x"}\n', "column 'p' of .* mixes kinds of values, such as 1 and 'x'"),
-        ("t.jsonl", b'{"p": 123456789012345678901234567890}\n', "column 'p' of .* can't be read"),
+        ("t.jsonl", b'{"p": 123456789012345678901234567890}\n', "column 'p' of .* beyond the whole numbers of 64 bits"),
         ("t.txt", CSV, r"doesn't say what it holds\. Name it .*\.csv.*--format"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.phrases import has_half_pair
+from calibrant.phrases import count, has_half_pair
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.formats import FileBytes
 from calibrant.tables.sources import explained
@@ -159,10 +159,16 @@ class JsonLinesFile(TableFile):
                 raise InvalidInputError(
                     f"{self.name} line {twice.line}: the name {name!r} is there twice. Write each name once."
                 ) from None
+            wide = [value for value in values if type(value) is int and not -(2**63) <= value < 2**63]
             kinds: dict[type, Any] = {}
             for value in values:
                 kinds.setdefault(float if type(value) is int else type(value), value)
             kinds.pop(type(None), None)
+            if len(kinds) == 1 and wide:
+                raise InvalidInputError(
+                    f"column {name!r} of {self.name} holds {wide[0]!r:.40}, beyond the whole numbers of 64 bits "
+                    f"({count(len(wide), 'value')} of {len(values):,} read). Write it as text, or with a decimal point."
+                ) from None
             shown = " and ".join(f"{value!r:.40}" for value in list(kinds.values())[:2])
             what = f"mixes kinds of values, such as {shown}" if len(kinds) > 1 else f"can't be read ({error})"
             raise InvalidInputError(f"column {name!r} of {self.name} {what}. Write one kind in every line.") from None
