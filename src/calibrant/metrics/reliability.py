@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant import kernels
-from calibrant.dependent_rows import as_independent, design_effect, with_effect
+from calibrant.dependent_rows import as_independent, design_effect
 from calibrant.errors import InvalidInputError, unknown_name
 from calibrant.metrics.bins import Bins, CurveStrategy, bin_rows, make_bins, merged
 from calibrant.metrics.estimates import measured_rows, wilson
@@ -85,7 +85,8 @@ def reliability_curve(
     An interval says which rates the outcomes leave possible; a band says which curves calibrated probabilities would
     give, and the curve leaves it where they are not calibrated. For the band, 1,000 sets of outcomes are drawn from
     the probabilities as they are, and bins or isotonic blocks are filled, or fitted, anew; its ends are quantiles, at
-    each bin separately. More than 2,048 distinct probabilities are put into about as many bins for the draws.
+    each bin separately. Where clusters or times are declared, what draws are off by grows by the root of the design
+    effect. More than 2,048 distinct probabilities are put into about as many bins for the draws.
 
     References
     ----------
@@ -141,7 +142,7 @@ def curve_of_event(
     curve = Curve(bins.mean_score, bins.rate, low, high, bins.weight, bins.edges, level, strategy, label)
     if band is None:
         return curve
-    ends = consistency_band(with_effect(event.summary(), effect), bins, strategy, level, rng)
+    ends = consistency_band(event.summary(), bins, strategy, level, rng, effect)
     return replace(curve, band_low=ends[0], band_high=ends[1])
 
 
@@ -160,12 +161,18 @@ def event_rows(rows: Rows, class_label: object) -> Rows:
 
 
 def consistency_band(
-    summary: ScoreSummary, bins: Bins, strategy: CurveStrategy, level: float, rng: np.random.Generator
+    summary: ScoreSummary,
+    bins: Bins,
+    strategy: CurveStrategy,
+    level: float,
+    rng: np.random.Generator,
+    effect: float = 1.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the pointwise quantiles, at each bin, of curves drawn from outcomes that follow the probabilities.
 
     Probabilities and weights stay as they are, and each row's outcome is drawn from its probability. Rows of equal
-    probability share one binomial draw, of their effective number.
+    probability share one binomial draw, of their effective number. That is a fraction where rows are worth `effect`
+    times less: what a draw of whole rows is off by is then scaled, so that its variance is that of the fraction.
     """
     distinct, starts = summary.distinct, bins.edges[:, 0]
     first_of_bin = np.searchsorted(distinct.scores, starts, side="left" if strategy == "isotonic" else "right")
@@ -175,8 +182,12 @@ def consistency_band(
         first = np.union1d(equal_mass_starts(distinct.weight, _MOST_BINS), first_of_bin)
         distinct = merged(distinct, first)
     p, fine_weight, weight_squared, _ = distinct
-    size = np.maximum(np.rint(fine_weight**2 / weight_squared), 1.0).astype(np.int64)
+    effective = fine_weight**2 / (effect * weight_squared)
+    size = np.maximum(np.rint(effective), 1.0).astype(np.int64)
     drawn = rng.binomial(size, p, (_DRAWS, size.size)) * (fine_weight / size)
+    if effect != 1.0:
+        expected = fine_weight * p
+        drawn = expected + np.sqrt(size / effective) * (drawn - expected)
     if strategy == "isotonic":
         rates = _refits(fine_weight, drawn, np.searchsorted(p, bins.mean_score, side="right") - 1)
     else:
