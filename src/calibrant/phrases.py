@@ -65,6 +65,13 @@ def interval(level: float, low: float, high: float) -> str:
     return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
 
 
+def deviations(sigma: float) -> str:
+    """Write an error in standard deviations, which is infinite where nothing could vary and something did."""
+    if math.isinf(sigma):
+        return "infinitely many standard deviations, as probabilities of 0 or 1 failed"
+    return f"{sigma:.3g} standard deviations"
+
+
 def p_value(value: float) -> str:
     """Write a p-value with two significant figures, or that it is below 0.001."""
     return "< 0.001" if value < 0.001 else f"{value:#.2g}"

@@ -13,7 +13,7 @@ from calibrant.metrics.estimates import measured_rows
 from calibrant.metrics.segment_search import Steps, Walks, draw_largest, p_values, walk
 from calibrant.metrics.segments import Family, Segments, SegmentSettings, Where, features_of, in_words, plain_value
 from calibrant.numerics import FloatArray, IntArray
-from calibrant.phrases import count, difference, p_value, percent_level
+from calibrant.phrases import count, deviations, difference, p_value, percent_level
 from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
 from calibrant.rows import Rows
@@ -92,7 +92,7 @@ class Finding(Readable):
         low, high = self.scores
         return (
             f"{self.label}, predictions too {way} by {difference(abs(self.score_gap))} at scores {low:.3g} to "
-            f"{high:.3g} ({count(self.n, 'row')}, {self.sigma:.3g} standard deviations, p {p_value(self.p_value)})"
+            f"{high:.3g} ({count(self.n, 'row')}, {deviations(self.sigma)}, p {p_value(self.p_value)})"
         )
 
     def row(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.audit import DRAWS, Audit, audit_rows, segment_rows
 from calibrant.metrics.segments import SegmentSettings
-from calibrant.phrases import count, figure, p_value
+from calibrant.phrases import count, deviations, figure, p_value
 from calibrant.results import Plain
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
@@ -66,8 +66,9 @@ class MulticalibrationError(Plain):
     @property
     def words(self) -> str:
         """The error in words."""
+        size = deviations(self.sigma)
         return (
-            f"{self.sigma:.3g} standard deviations (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
+            f"{size[:1].upper()}{size[1:]} (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
             f"{self.segment}, the worst of {count(self.n_segments, 'segment')}."
         )
 
