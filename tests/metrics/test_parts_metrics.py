@@ -266,6 +266,16 @@ def test_worst_group_comes_first_and_is_named():
     assert found.groups["Bonn"].verdict.startswith("Not found off: on average")
 
 
+def test_a_group_that_no_bin_shows_to_be_off_has_no_size_in_its_verdict():
+    """It said "Off in places, by 0.000 over bins"."""
+    rng = np.random.default_rng(9)
+    p = rng.beta(0.3, 3.0, 100)
+    y = rng.random(100) < 1.0 / (1.0 + np.exp(0.8 - 0.4 * np.log(p / (1.0 - p))))
+    group = evaluate_groups(y, p, groups=np.zeros(100, int), classes=[False, True]).groups[0]
+    assert group["ece_debiased"].low == 0.0
+    assert str(group.verdict) == "Off in places, though right on average (p = 0.0077)."
+
+
 def test_calibrated_groups_of_rare_events_are_rarely_found_off():
     n_off, n_runs = 0, 60
     for seed in range(n_runs):

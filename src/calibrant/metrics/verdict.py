@@ -187,7 +187,7 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
     of_column = [p for part, p in test.parts.items() if part != "impossible" and not part.startswith("class ")]
     is_column_off = is_rejected and combined(of_column) < 1.0 - gap.level
     is_some_class_off = is_rejected and test.strongest.startswith("class ")
-    is_mean_off = excludes(gap) or test.parts.get("mean", 1.0) < 1.0 - gap.level
+    is_mean_off = _is_mean_off(gap, test)
     direction = (
         _direction(scores, spread, is_mean_off=is_mean_off)
         if is_column_off
@@ -251,6 +251,15 @@ def _alone(scores: Mapping[str, Score]) -> str:
     return f" Alone, {found}: some interval does so in one of ten samples of calibrated predictions."
 
 
+def _is_mean_off(gap: Score, test: JointTest) -> bool:
+    """Say whether predictions are off on average, by the interval or by the test of the mean, nearer to exact."""
+    return excludes(gap) or test.parts.get("mean", 1.0) < 1.0 - gap.level
+
+
+def _although_held(gap: Score, test: JointTest) -> str:
+    return f"{_p(test.parts['mean'])}, though its {_interval(gap)} holds 0"
+
+
 def _p(value: float) -> str:
     text = p_value(value)
     return f"p {text}" if text.startswith("<") else f"p = {text}"
@@ -282,8 +291,8 @@ def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str, 
         confident = f"{spread}-confident ({place} the base rate of {rate(scores['base_rate'].value)})"
     if is_mean_off:
         within = interval(gap.level, *sorted((abs(gap.low), abs(gap.high))))
-        if not excludes(gap):  # a normal interval, where the test is nearer to exact
-            within = f"{_p(test.parts['mean'])}, though its {_interval(gap)} holds 0"
+        if not excludes(gap):
+            within = _although_held(gap, test)
         said = f"{what} too {side(gap)}, by {_size(gap)} on average ({within})"
         said += f", and {confident}" if confident else ""
     else:
@@ -353,7 +362,11 @@ def _group_sentence(scores: Mapping[str, Score], test: JointTest) -> str:
     if excludes(gap):
         return f"Too {side(gap)}, by {_size(gap)} on average ({_interval(gap)})."
     if _rejects(test, scores):
-        return f"Off in places, by {_size(error)} over bins ({_interval(error)}; {_p(test.p_value)})."
+        if error.low > 0.0:
+            return f"Off in places, by {_size(error)} over bins ({_interval(error)}; {_p(test.p_value)})."
+        if _is_mean_off(gap, test):
+            return f"Too {side(gap)}, by {_size(gap)} on average ({_although_held(gap, test)})."
+        return f"Off in places, though right on average ({_p(test.p_value)})."
     return f"Not found off: on average by {_signed(gap)} ({_interval(gap)})."
 
 
