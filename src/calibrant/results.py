@@ -228,7 +228,7 @@ class Curve(Readable):
         end = max(*self.x.tolist(), *self.y.tolist())
         top = 1.0 if end > 0.5 else end * 1.1 or 1.0
         bars = zip(self.x.tolist(), self.low.tolist(), np.minimum(self.high, top).tolist(), strict=True)
-        words = f"Reliability curve{f', {self.label}' if self.label else ''}, of {self.x.size} bins"
+        words = f"Reliability curve{f', {self.label}' if self.label else ''}, of {count(self.x.size, 'bin')}"
         axes = ("predicted", "observed")
         x, y = self.x.tolist(), self.y.tolist()
         return sketch_of_curve(x, y, x_range=(0.0, top), top=top, words=words, axes=axes, bars=bars, dots=True)

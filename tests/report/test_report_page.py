@@ -74,7 +74,7 @@ def test_figures_have_a_text_alternative_and_the_colours_of_the_page(page: Parse
             assert re.search(r"Errors of \d+ segments in standard deviations .* The worst: ", description.text)
         else:
             assert title.text.startswith("Reliability diagram, ")
-            assert re.search(r"of \d+ bins: .* predicted, .* observed", description.text)
+            assert re.search(r"of \d+ bins?: .* predicted, .* observed", description.text)
         assert ("Calibrated forecasts would be observed within" in description.text) == (svg is page.all("svg")[0])
         assert svg.attributes["aria-labelledby"].split() == [title.attributes["id"], description.attributes["id"]]
         inner = [e for e in page.elements if e.parent is not None and "style" in e.attributes]
@@ -239,6 +239,20 @@ def test_notebook_shows_the_page_in_a_sandboxed_frame() -> None:
     assert iframe.attributes["srcdoc"] == report.html()
 
 
+@pytest.mark.parametrize("kind", ["binary", "weighted", "groups", "classes"])
+def test_one_of_a_kind_is_singular(kind: str) -> None:
+    y, p = binary(60)
+    report = {
+        "binary": lambda: cb.Report([1], [0.7]),
+        "weighted": lambda: cb.Report([1, 0], [0.7, 0.1], sample_weight=[1.0, 1e-9]),
+        "groups": lambda: cb.Report(y, p, groups=np.minimum(np.arange(60), 1)),
+        "classes": lambda: cb.Report([1, 0, 2], np.full((3, 3), 1.0 / 3.0)),
+    }[kind]()
+    for text in (report.html(), report.markdown(), repr(report)):
+        assert not re.findall(r"(?<![\d.,])1 (?:rows|events|bins|more scores|equally weighted rows)\b", text)
+    assert "1 row" in report.html()
+
+
 def test_repr_says_the_verdict() -> None:
     assert repr(CASES["over-confident"]()) == "<Report: Not calibrated: predictions are over-confident, n = 2,000 rows>"
 
@@ -267,8 +281,8 @@ def test_points_of_the_diagram_tell_their_figures(report: cb.Report, page: Parse
     curve = report.summary()["curve"]
     told = [e.attributes["data-tell"] for e in page.within(page.all("svg")[0], "use") if "data-tell" in e.attributes]
     assert len(told) == len(curve["bins"])
-    unit = "in weight" if curve["is_weighted"] else "rows"
     for text, b in zip(told, curve["bins"], strict=True):
+        unit = "in weight" if curve["is_weighted"] else "row" if b["n"] == 1 else "rows"
         assert text.startswith(f"{percent(b['predicted'])} predicted, {percent(b['observed'])} observed (95% interval ")
         assert text.endswith(f"{percent(b['low'])} to {percent(b['high'])}), {count(b['n'])} {unit}")
 

@@ -17,7 +17,7 @@ from calibrant.errors import (
     InvalidWeightError,
     ShapeError,
 )
-from calibrant.phrases import listed, quoted
+from calibrant.phrases import count, listed, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,7 +173,7 @@ class FileColumns:
         weight = "" if self.request.weight is None else f", weight {self.request.weight!r}"
         by = "" if self.request.calibrator is None else f" by {self.request.calibrator}"
         skipped = f" ({self.source.skipped})" if self.source.skipped else ""
-        return f"{self.source.name}: {n_rows:,} rows{skipped}, {what}{by}{weight}; {self.order}"
+        return f"{self.source.name}: {count(n_rows, 'row')}{skipped}, {what}{by}{weight}; {self.order}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class OpenedFile:
 
     def tell_of_memory(self, what: str, bytes_per_row: int) -> None:
         """Say how much memory it takes to do something on all rows, which is not done in passes."""
-        rows = "all rows" if self.n_rows is None else f"{self.n_rows:,} rows"
+        rows = "all rows" if self.n_rows is None else count(self.n_rows, "row")
         size = ""
         if self.n_rows is not None:
             n_bytes = bytes_per_row * self.n_rows

@@ -13,7 +13,7 @@ from calibrant.cli.common import with_options
 from calibrant.cli.option_texts import called, split_list, split_names
 from calibrant.cli.table_options import format_options
 from calibrant.errors import InvalidInputError, ShapeError
-from calibrant.phrases import listed
+from calibrant.phrases import count, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +153,7 @@ class ForecastRows:
         """Return a line that says what was read."""
         named = {key: value if isinstance(value, list) else [value] for key, value in self.columns.items() if value}
         what = ", ".join(f"{key} {listed(list(map(repr, names)), most=_MOST_NAMED)}" for key, names in named.items())
-        return f"{self.file}: {self.y.size:,} rows, {what}"
+        return f"{self.file}: {count(self.y.size, 'row')}, {what}"
 
 
 def read_forecasts(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
-from calibrant.phrases import quoted
+from calibrant.phrases import count, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +110,8 @@ def describe_models(found: Mapping[str, FileRows]) -> str:
     skipped = f" ({source.skipped})" if source.skipped else ""
     models = f"models {quoted(list(found), most=_MOST_NAMED)}"
     models += "" if of.versus else " (--classes makes them the classes of one)"
-    return f"{source.name}: {first.n_read:,} rows{skipped}, label {of.label!r}, {models}{weight}; {first.columns.order}"
+    rows = f"{count(first.n_read, 'row')}{skipped}"
+    return f"{source.name}: {rows}, label {of.label!r}, {models}{weight}; {first.columns.order}"
 
 
 def models_facts(found: Mapping[str, FileRows]) -> dict[str, Any]:

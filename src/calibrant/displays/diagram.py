@@ -134,7 +134,7 @@ class ScoreHistogram:
 
     def size_texts(self) -> tuple[str, str]:
         """State the number of rows, and of events."""
-        rows = f"n = {self.n_rows:,} rows"
+        rows = f"n = {count(self.n_rows, 'row')}"
         if self.is_weighted:
             return f"{rows} of total weight {self.n.sum():,.6g}", f"{self.events.sum() / self.n.sum():.1%} events"
         return rows, count(round(float(self.events.sum())), "event")

@@ -10,6 +10,7 @@ from calibrant import forecasts
 from calibrant.displays import style
 from calibrant.displays.sources import as_models
 from calibrant.forecasts import Forecast, LevelCurve, PitHistogram, ReliabilityGaps, ThresholdRule
+from calibrant.phrases import count
 from calibrant.validation import ArrayLike
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class PitDisplay:
         ax.axhline(1.0, **style.REFERENCE)
         ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.3 * max(float(found.density.max()), found.high_all)))
         ax.set(xlabel="Level of the forecast that the outcome fell on (PIT)", ylabel="Density")
-        ax.set_title(f"n = {found.n:,} rows")
+        ax.set_title(f"n = {count(found.n, 'row')}")
         ax.legend(loc="upper center", ncols=2, frameon=False, title="where a calibrated forecast lies")
         return self
 

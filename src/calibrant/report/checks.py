@@ -109,7 +109,7 @@ class CheckReport(pages.PageReport):
         sections = [_gate_section(self._files)]
         if shown:
             curves = side_by_side([{**summary["curve"], "label": each.called} for each, summary in shown])
-            captions = [f"{pages.count(curve['n_rows'])} rows" for curve in curves]
+            captions = [pages.count(curve["n_rows"], "row") for curve in curves]
             which = "" if len(shown) == len(reported) else f"Shown are {len(shown)} of {len(reported)} files. "
             lead = f"{which}On the dashed line a forecast is calibrated. {axes_end(curves)}"
             sections.append(pages.Section("Reliability", [panels(curves, "check", captions), pages.Text(lead)]))

@@ -169,7 +169,9 @@ class ForecastReport(pages.PageReport):
         return pages.Page(found["title"], found["state"], found["headline"], answers, sections)
 
     def __repr__(self) -> str:
-        return f"<ForecastReport: {self._summary['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
+        return (
+            f"<ForecastReport: {self._summary['headline']}, n = {pages.count(self._summary['data']['n_rows'], 'row')}>"
+        )
 
 
 def _part(
@@ -241,7 +243,7 @@ def _scores(summary: dict[str, Any]) -> pages.Section:
     at = summary["interval_level"]
     intervals = "" if at is None else f"Intervals of forecasts are those of {percent_level(at)}. "
     lead = (
-        f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}. "
+        f"Measured on the {pages.count(data['n_rows'], 'row')} given{', weighted' if data['is_weighted'] else ''}. "
         f"{intervals}Gaps are never negative: "
         f'"by chance" is what {"the forecast after" if has_two else "this forecast"} would show on average if it were '
         "right. Of the average error, the threshold error and, unless forecasts are quantiles, the reliability gap, by "

@@ -136,7 +136,7 @@ class ModelComparisonReport(pages.PageReport):
 
     def __repr__(self) -> str:
         n_rows = self._summary["data"]["n_rows"]
-        return f"<ModelComparisonReport: {self._summary['verdict']['headline']}, n = {n_rows:,} rows>"
+        return f"<ModelComparisonReport: {self._summary['verdict']['headline']}, n = {pages.count(n_rows, 'row')}>"
 
 
 def _summary(

@@ -273,9 +273,10 @@ def ends(score: dict[str, Any], digits: int = 4) -> str:
     return f"{decimals(score['low'], digits)} to {decimals(score['high'], digits)}"
 
 
-def count(value: float) -> str:
-    """Write a count of rows, or a sum of weights with one decimal."""
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+def count(value: float, noun: str = "") -> str:
+    """Write a count, or a sum of weights with one decimal; of things that a noun names: "1 row", "2,000 rows"."""
+    text = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    return f"{text} {noun}{'' if text == '1' else 's'}" if noun else text
 
 
 def _as_html(text: str) -> Markup:

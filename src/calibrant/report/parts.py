@@ -163,7 +163,7 @@ def group_section(groups: dict[str, Any]) -> pages.Section:
         ],
         wide=(4,),
     )
-    pictures = panels(curves, "group", [f"{pages.count(curve['n_rows'])} rows" for curve in curves])
+    pictures = panels(curves, "group", [pages.count(curve["n_rows"], "row") for curve in curves])
     return pages.Section(
         f"Groups: {pages.name(groups['by'], _SHORT)}",
         [pages.Text(groups["verdict"]), pictures, pages.Text(lead), found],

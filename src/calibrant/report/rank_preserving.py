@@ -73,7 +73,7 @@ class RankPreservingReport(pages.PageReport):
         moved = (
             f"Of each row's probability {pages.percent(found['mean_moved'])} changed column on average, "
             f"{pages.percent(found['largest_moved'])} at most. Another column is on top in "
-            f"{pages.percent(found['top_changed'])} of {pages.count(found['n_rows'])} rows."
+            f"{pages.percent(found['top_changed'])} of {pages.count(found['n_rows'], 'row')}."
         )
         answers = [
             pages.Answer("How much moved?", moved),
@@ -121,7 +121,9 @@ class RankPreservingReport(pages.PageReport):
         return pages.Section("Each column, after against before", [pages.Text(lead), layout, moves])
 
     def __repr__(self) -> str:
-        return f"<RankPreservingReport: {self._summary['headline']}, n = {self._diagnostics.n_rows:,} rows>"
+        return (
+            f"<RankPreservingReport: {self._summary['headline']}, n = {pages.count(self._diagnostics.n_rows, 'row')}>"
+        )
 
 
 def _name(column: dict[str, Any]) -> str:

@@ -164,11 +164,11 @@ def _caption(summary: dict[str, Any], level: str, *, has_before: bool) -> Markup
 
     curve, data = summary["curve"], summary["data"]
     is_binary = summary["kind"] == "binary"
-    rows = f"n = {pages.count(curve['n_rows'])} rows"
+    rows = f"n = {pages.count(curve['n_rows'], 'row')}"
     if curve["histogram"]["is_weighted"]:
         rows += f" of total weight {pages.count(data['total_weight'])}."
     else:
-        rows += f", {pages.count(curve['events'])} {'events' if is_binary else 'right'}."
+        rows += f", {pages.count(curve['events'], 'event') if is_binary else pages.count(curve['events']) + ' right'}."
     if curve["upper"] < 1.0:
         above = (
             f"; {pages.count(curve['n_above'])} higher predictions are counted in the last bar"
@@ -277,17 +277,20 @@ def points_in_words(curve: dict[str, Any]) -> str:
     """Say where the points of a curve are, for the text alternative of a picture."""
     bins, share = curve["bins"], pages.percent
     points = "; ".join(f"{share(b['predicted'])} predicted, {share(b['observed'])} observed" for b in bins)
-    return f"mean prediction and observed frequency of {len(bins)} bins: {points}"
+    return f"mean prediction and observed frequency of {pages.count(len(bins), 'bin')}: {points}"
 
 
 def _tellings(curve: dict[str, Any], name: str = "") -> list[str]:
     """Return what each point of a curve tells."""
     share, level = pages.percent, percent_level(curve["level"])
-    unit = "in weight" if curve["is_weighted"] else "rows"
+    sizes = [
+        f"{pages.count(b['n'])} in weight" if curve["is_weighted"] else pages.count(b["n"], "row")
+        for b in curve["bins"]
+    ]
     return [
         f"{name}{share(b['predicted'])} predicted, {share(b['observed'])} observed "
-        f"({level} interval {share(b['low'])} to {share(b['high'])}), {pages.count(b['n'])} {unit}"
-        for b in curve["bins"]
+        f"({level} interval {share(b['low'])} to {share(b['high'])}), {size}"
+        for b, size in zip(curve["bins"], sizes, strict=True)
     ]
 
 

@@ -302,7 +302,8 @@ class Report(pages.PageReport):
         return pages.Page(summary["title"], state, headline, _answers(summary), sections)
 
     def __repr__(self) -> str:
-        return f"<Report: {self._summary['verdict']['headline']}, n = {self._summary['data']['n_rows']:,} rows>"
+        rows = pages.count(self._summary["data"]["n_rows"], "row")
+        return f"<Report: {self._summary['verdict']['headline']}, n = {rows}>"
 
 
 def _answers(summary: dict[str, Any]) -> list[pages.Answer]:
@@ -383,19 +384,19 @@ def data_facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
         names = [pages.name(each, _SHORT) for each in data["score_names"]]
         facts.append(("Scores from", listed(names, most=_MOST_NAMED)))
     classes = [
-        f"{pages.name(each['label'], _SHORT)} ({pages.count(each['n'])} rows"
+        f"{pages.name(each['label'], _SHORT)} ({pages.count(each['n'], 'row')}"
         f"{', positive' if each['label'] == data['positive_class'] else ''})"
         for each in data["classes"]
     ]
     weights = "None: every row counts once"
     if data["is_weighted"]:
-        worth = f"{int(data['effective_rows']):,} equally weighted rows"
+        worth = pages.count(int(data["effective_rows"]), "equally weighted row")
         weights = f"Total {pages.count(data['total_weight'])}; worth {worth}"
     if data["design_effect"] > 1.0:
-        worth = f"{int(data['effective_rows']):,} independent ones"
+        worth = pages.count(int(data["effective_rows"]), "independent one")
         facts.append(("Dependence", f"Rows are not independent; they are worth about {worth}"))
     if data["n_skipped"]:
-        facts.append(("Left out", f"{pages.count(data['n_skipped'])} rows, for missing values"))
+        facts.append(("Left out", f"{pages.count(data['n_skipped'], 'row')}, for missing values"))
     return [
         *facts,
         ("Rows", pages.count(data["n_rows"])),

@@ -90,9 +90,10 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
         look |= {"look": "scores parts", "wide": (2, 4)}
     tables = [pages.table("Scores", first, columns, **look)]
     if rest:
-        tables.append(pages.table("More scores", rest, columns, folded=f"{len(rest)} more scores", **look))
-    lead = f"Measured on the {pages.count(data['n_rows'])} rows given{', weighted' if data['is_weighted'] else ''}."
-    worth = f"They are not independent, and worth about {int(data['effective_rows']):,} rows that are."
+        tables.append(pages.table("More scores", rest, columns, folded=pages.count(len(rest), "more score"), **look))
+    lead = f"Measured on the {pages.count(data['n_rows'], 'row')} given{', weighted' if data['is_weighted'] else ''}."
+    n = int(data["effective_rows"])
+    worth = f"They are not independent, and worth about {pages.count(n, 'row')} that {'is' if n == 1 else 'are'}."
     notes = [*([worth] if data["design_effect"] > 1.0 else []), *data["notes"]]
     blocks: list[pages.Block] = [pages.Text(" ".join([lead, *notes])), *tables]
     if before is not None:

@@ -188,7 +188,7 @@ def _note(each: dict[str, Any]) -> str:
 def _picture(found: dict[str, Any]) -> str:
     """Return the SVG of all segments."""
     worst = "; ".join(
-        f"{each['segment']}, {pages.count(each['n'])} rows, {_sigma_in_words(each)}" for each in found["rows"][:3]
+        f"{each['segment']}, {pages.count(each['n'], 'row')}, {_sigma_in_words(each)}" for each in found["rows"][:3]
     )
     change = "" if found["before"] is None else f"{found['before']['change']} "
     words = (
