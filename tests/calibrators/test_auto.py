@@ -261,6 +261,23 @@ def test_report_is_kept_and_shown(tmp_path, input, suffix):
     assert (from_document(older).predict_proba(s) == fitted.predict_proba(s)).all()
 
 
+@pytest.mark.parametrize("exportable", [None, "sql"])
+def test_logits_that_are_left_alone_are_kept_to_the_last_bit(exportable):
+    p, y = draw(300, power=1.0)
+    z = np.log(p) - np.log1p(-p)
+    auto = cb.AutoCalibrator(input="logit", allow_inversion=True, exportable=exportable).fit(z, y)
+    assert auto.report_.chosen == "none"
+    again = from_document(to_document(auto))
+    assert again.predict_proba(z).tobytes() == auto.predict_proba(z).tobytes()
+    groups = np.arange(300) % 2
+    grouped = cb.GroupedCalibrator(auto).fit(z, y, groups=groups)
+    kept = from_document(to_document(grouped))
+    assert kept.predict_proba(z, groups=groups).tobytes() == grouped.predict_proba(z, groups=groups).tobytes()
+    segments = cb.SegmentCalibrator(auto).fit(z, y, features={"a": groups})
+    kept = from_document(to_document(segments))
+    assert kept.predict_proba(z).tobytes() == segments.predict_proba(z).tobytes()
+
+
 def test_report_of_several_classes_is_kept():
     P = np.random.default_rng(0).dirichlet(np.ones(3), 200)
     fitted = cb.AutoCalibrator().fit(P, [int(np.random.default_rng(i).choice(3, p=row)) for i, row in enumerate(P)])

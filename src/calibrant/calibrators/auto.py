@@ -144,7 +144,7 @@ class AutoCalibrator(BinaryCalibrator):
     array([0.5])
     """
 
-    map_kinds = (BlendMap, BetaMap)
+    map_kinds = (BlendMap, BetaMap, LogisticMap)
     later_settings = ("allow_inversion", "exportable")
     report_: AutoReport
 
