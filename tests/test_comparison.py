@@ -156,6 +156,7 @@ def test_many_classes_and_weights():
         (lambda p, y: cb.compare(p, y[:5]), "scores has 600 rows and y has 5"),
         (lambda p, y: cb.compare(p, np.arange(y.size) == 7), "one row only, which can't be held out"),
         (lambda p, y: cb.compare(np.log(p), y, input="score", methods=["beta"]), "takes scores of input='probability'"),
+        (lambda p, y: cb.compare(p, y, methods=[cb.BetaCalibrator(form="zz")]), "unknown value of form: 'zz'"),
         (lambda p, y: cb.compare(p, y + np.arange(600) % 2), "3 classes"),
     ],
 )

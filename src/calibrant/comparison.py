@@ -306,6 +306,7 @@ def _named(methods: Sequence[str | Calibrator] | None, rows: Rows) -> dict[str, 
             continue
         takes_input = isinstance(method, str) and calibrator_kind(method).takes_input()
         made = make_calibrator(method, **({"input": rows.input} if takes_input else {}))
+        made.check_params()
         if made.input != rows.input:
             raise InvalidInputError(
                 f"{made!r} takes scores of input={made.input!r}, but input={rows.input!r}. Leave it out or change it."

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
 import calibrant as cb
-from calibrant.calibrators import CALIBRATORS
+from calibrant.calibrators import CALIBRATORS, Calibrator
 from calibrant.errors import CalibrantError, InvalidInputError
 
 
@@ -164,6 +164,28 @@ def test_what_is_no_method_is_refused(method: object, message: str) -> None:
     X, y = problem(2)
     with pytest.raises((ValueError, TypeError), match=message):
         cb.CalibratedClassifierCV(GaussianNB(), method=method).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (cb.BetaCalibrator(form="zz"), "unknown value of form: 'zz'"),
+        (cb.MatrixScalingCalibrator(penalty=-5), "penalty=-5"),
+        (cb.IsotonicCalibrator(bounded="no"), "bounded='no'"),
+        (cb.IsotonicCalibrator(input="prob"), "unknown value of input: 'prob'"),
+        (cb.OneVsRestCalibrator("isotonic", coupling="liklihood"), "unknown value of coupling: 'liklihood'"),
+        (cb.HistogramCalibrator(n_bins=0), "n_bins=0"),
+        (cb.MimicCalibrator(-3), "threshold_pos=-3"),
+        (cb.AutoCalibrator(cv="x"), "cv='x'"),
+    ],
+)
+def test_settings_of_an_instance_are_checked(method: Calibrator, message: str) -> None:
+    X, y = problem(2)
+    p = GaussianNB().fit(X, y).predict_proba(X)[:, 1]
+    with pytest.raises(CalibrantError, match=message):
+        method.fit(p, y)
+    with pytest.raises(CalibrantError, match=message):
+        cb.CalibratedClassifierCV(GaussianNB(), method=method, cv=2).fit(X, y)
 
 
 def test_a_row_of_zeros_becomes_uniform() -> None:

@@ -312,6 +312,8 @@ def test_what_can_not_be_used_is_said() -> None:
         cb.GroupedCalibrator().fit(p, y, groups=[None, *city[1:]])
     with pytest.raises(UnknownNameError, match="unknown calibrator 'isotone'"):
         cb.GroupedCalibrator("isotone").fit(p, y, groups=city)
+    with pytest.raises(InvalidInputError, match="unknown value of form: 'zz'"):
+        cb.GroupedCalibrator(cb.BetaCalibrator(form="zz")).fit(p, y, groups=city)
     fitted = cb.GroupedCalibrator().fit(p, y, groups=city)
     with pytest.raises(ShapeError, match="scores has 50 rows and groups has 1"):
         fitted.predict_proba(p, groups=["Rome"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import calibrant as cb
+from calibrant.errors import InvalidInputError
 from calibrant.metrics import log_loss
 from calibrant.numerics import FloatArray, softmax
 from calibrant.splits import PurgedKFold
@@ -153,3 +154,8 @@ def test_an_infinite_log_loss_is_said_and_has_no_standard_error() -> None:
     surer, data = rows(0.4)
     surer[0] = np.eye(3)[(data.y[0] + 1) % 3]
     assert calibrated(surer, data, "if_better").is_used
+
+
+def test_settings_of_a_given_calibrator_are_checked() -> None:
+    with pytest.raises(InvalidInputError, match="unknown value of form: 'zz'"):
+        new_calibrator(cb.BetaCalibrator(form="zz"))

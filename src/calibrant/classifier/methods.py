@@ -134,6 +134,7 @@ def resolve(method: object, estimator: Any) -> Method:
         response = _response(estimator, _DECISION_FIRST if name in _SCIKIT_LEARN else _PROBABILITY_FIRST)
         return _adapted(make_calibrator(name), response)
     if isinstance(method, Calibrator):
+        method.check_params()
         wanted = _PROBABILITY_FIRST if method.input == "probability" else _DECISION_FIRST
         response = _response(estimator, wanted)
         if (response == "predict_proba") == (method.input == "probability"):

@@ -84,6 +84,5 @@ def fit_multilabel_pair(
             f"method {template!r} calibrates all classes at once, and labels are calibrated each on its own. "
             "Choose a calibrator of one score, such as 'sigmoid', 'isotonic' or 'auto'."
         )
-    template.check_params()
     calibrator = MultilabelCalibrator(template).fit_columns(output.values, has_label, weight)
     return MultilabelPair(estimator, calibrator, method, kind=output.kind)

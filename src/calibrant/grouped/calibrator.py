@@ -143,6 +143,7 @@ class GroupedCalibrator(Configured, MapFitted):
             If an argument can't be used; the message says where and why.
         """
         self._strengths()
+        make_calibrator(self.calibrator).check_params()
         rows = read_rows(
             scores,
             y,

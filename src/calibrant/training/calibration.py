@@ -88,6 +88,7 @@ def new_calibrator(calibrator: str | Calibrator, seed: int = 0) -> AnyCalibrator
     if calibrator == SPECIFIED:
         return ProbabilityCalibrator(CalibrationConfig(seed=seed))
     made = make_calibrator(calibrator, **_bounded(calibrator) if isinstance(calibrator, str) else {})
+    made.check_params()
     if made.input != "probability":
         raise InvalidInputError(
             f"calibrator={made!r} takes scores of input={made.input!r}, but models give probabilities. "
