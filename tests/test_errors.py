@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import calibrant as cb
-from calibrant.errors import DataWarning, UnknownNameError, did_you_mean, unknown_name, warn
+from calibrant.errors import (
+    ConvergenceWarning,
+    DataWarning,
+    UnknownNameError,
+    did_you_mean,
+    hold_warnings,
+    unknown_name,
+    warn,
+)
 
 P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
 
@@ -44,3 +52,27 @@ def test_unknown_names_come_with_the_nearest_known_one() -> None:
     assert isinstance(error, UnknownNameError)
     assert str(error) == "unknown method 'sigmoit'. Did you mean 'sigmoid'? Choose one of: 'sigmoid', 'beta'."
     assert did_you_mean("xyz", ["sigmoid", "beta"]) == ""
+
+
+def test_held_warnings_go_to_the_innermost_that_holds_their_category() -> None:
+    with hold_warnings() as outer, hold_warnings(DataWarning) as inner:
+        warn("of the data", DataWarning)
+        warn("of an iteration", ConvergenceWarning)
+    assert (inner, outer) == (["of the data"], ["of an iteration"])
+    with pytest.warns(DataWarning, match="of the data"):
+        warn("of the data", DataWarning)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.CalibrantWarning")
+def test_fits_leave_the_filters_of_warnings_alone_which_all_threads_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("catch_warnings changes the filters of all threads")
+
+    y = (P.argmax(axis=1) + (np.arange(60) % 4 == 0)) % 3
+    with monkeypatch.context() as patched:
+        patched.setattr(warnings, "catch_warnings", refused)
+        cb.AutoCalibrator().fit(P, y)
+        cb.AutoCalibrator().fit(P[:, 0], y == 0)
+        cb.GroupedCalibrator("beta").fit(P, y, groups=np.arange(60) % 2)
+        cb.compare(P, y, methods=["temperature", "beta"])
+        cb.ProbabilityCalibrator().fit(y, P)

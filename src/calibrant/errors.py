@@ -7,10 +7,14 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 
+#: The categories of warnings that are held at the moment, the innermost last, and where their messages are kept.
+_HELD: ContextVar[tuple[tuple[type[CalibrantWarning], list[str]], ...]] = ContextVar("held", default=())
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
 
 
@@ -117,7 +121,25 @@ def unknown_name(what: str, name: object, options: Iterable[object]) -> UnknownN
 
 def warn(message: str, category: type[CalibrantWarning]) -> None:
     """Issue a warning at the line that called into the package, however many of its functions lie between."""
+    for held, messages in reversed(_HELD.get()):
+        if issubclass(category, held):
+            messages.append(message)
+            return
     frame, level = inspect.currentframe(), 1
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def hold_warnings(category: type[CalibrantWarning] = CalibrantWarning) -> Iterator[list[str]]:
+    """Yield a list that takes the messages of `warn` instead of the user, in this thread.
+
+    `warnings.catch_warnings` changes the filters of all threads, and where two of them overlap, for good.
+    """
+    messages: list[str] = []
+    token = _HELD.set((*_HELD.get(), (category, messages)))
+    try:
+        yield messages
+    finally:
+        _HELD.reset(token)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
@@ -23,7 +22,7 @@ from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.venn_abers import VennAbersCalibrator
 from calibrant.document_field import DocumentField
-from calibrant.errors import DataWarning, InvalidInputError
+from calibrant.errors import DataWarning, InvalidInputError, hold_warnings
 from calibrant.logistic import base_logit
 from calibrant.maps import (
     BetaMap,
@@ -263,8 +262,7 @@ class AutoCalibrator(BinaryCalibrator):
         if in_order is not None:
             self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
         shares = zip(tried.values(), weights.tolist(), strict=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
+        with hold_warnings(DataWarning):  # the report says which candidates were of use
             kept = [(fit([summary])[0], share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
         if self.report_.chosen == NONE:
             return cast("BetaMap", kept[0][0])

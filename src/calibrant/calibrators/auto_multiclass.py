@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
@@ -21,7 +20,7 @@ from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
 from calibrant.calibrators.spline import SplineCalibrator
 from calibrant.calibrators.temperature import TemperatureCalibrator
 from calibrant.calibrators.vector_scaling import VectorScalingCalibrator
-from calibrant.errors import DataWarning
+from calibrant.errors import DataWarning, hold_warnings
 from calibrant.maps import Coupling, LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
@@ -91,8 +90,7 @@ def fit_classes(
     if report.chosen == NONE:
         return alone, report
     shares = zip(tried.values(), weights.tolist(), strict=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # the report says which candidates were of use
+    with hold_warnings(DataWarning):  # the report says which candidates were of use
         data = every if stream is None else stream
         kept = [(fit(data), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
     return _pool(kept, uniform), limits.exportable_report(report, [part for part, _ in kept])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import cast
 
 from calibrant.calibrators.base import Calibrator
 from calibrant.calibrators.one_vs_rest import OneVsRestCalibrator
-from calibrant.errors import CalibrantWarning
+from calibrant.errors import hold_warnings
 from calibrant.maps import PoolPart
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
@@ -36,8 +35,7 @@ class CandidateFit:
 
     def refit(self, rows: Rows) -> Callable[[Rows], PoolPart]:
         """Return the fit to parts of these rows, which starts from the fit to all of them."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", CalibrantWarning)
+        with hold_warnings() as held:
             whole, refit = self.calibrator.map_and_refit(rows)
-        self._known = None if caught else (rows, cast("PoolPart", whole))  # the fit is made again where it has to warn
+        self._known = None if held else (rows, cast("PoolPart", whole))  # the fit is made again where it has to warn
         return cast("Callable[[Rows], PoolPart]", refit)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from calibrant.dependence import overlapping
 from calibrant.dependent_rows import DesignEffects
-from calibrant.errors import CalibrantWarning, InvalidInputError
+from calibrant.errors import InvalidInputError, hold_warnings
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size, mean_and_error
 from calibrant.rows import Rows
 from calibrant.validation import check_integer
@@ -124,8 +123,7 @@ def fits_together(
     """Yield what `fits_by_fold` does, the fits made by one call."""
     rests = [rows.take(split.fitted) for split in splits]
     can_fit = [bool((rest.codes != rest.codes[:1]).any()) for rest in rests]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)
+    with hold_warnings():
         fitted = iter(fit(list(itertools.compress(rests, can_fit))))
     for split, rest, can in zip(splits, rests, can_fit, strict=True):
         yield split.held_out, rest, next(fitted) if can else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from calibrant.decisions.outcomes import Chosen, Decided, decide_rows, read_deci
 from calibrant.decisions.policy import Policy
 from calibrant.dependence import MeanError
 from calibrant.dependent_rows import units_of
-from calibrant.errors import CalibrantWarning, InvalidInputError, InvalidTypeError
+from calibrant.errors import InvalidInputError, InvalidTypeError, hold_warnings
 from calibrant.metrics import error_over_units
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
 from calibrant.phrases import count
@@ -192,8 +191,7 @@ def _by_recalibrators(
     y, rows = np.asarray(as_scores(given.y).values)[numbers], decided.rows
     folds = rows.folds(min([n_folds, rows.n_rows, *(each.n for each in decided.units(decided.gaps))]))
     mean, variance, taken = decided.expected.copy(), decided.variance.copy(), decided.taken.copy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # of parts: the fit to all rows has said it
+    with hold_warnings():  # of parts: the fit to all rows has said it
         for fold in range(int(folds.max()) + 1):
             held, train = folds == fold, rows.fitted_without(folds, fold)
             found = {name: getattr(rows, field) for name, field in _KNOWN.items()}

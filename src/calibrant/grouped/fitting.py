@@ -8,7 +8,6 @@ five-fold cross-validation is taken, in which each fold gets its part of every g
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,7 +16,7 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator, fits_by_fold
 from calibrant.document_field import DocumentField
-from calibrant.errors import CalibrantWarning
+from calibrant.errors import hold_warnings
 from calibrant.fitted import apply_map
 from calibrant.maps import Map, MulticlassMap, SoftmaxMap, StepMap, decode_clip, decode_map
 from calibrant.numerics import (
@@ -98,8 +97,7 @@ def _clip_of(fitted: Map, rows: Rows, calibrator: Calibrator) -> float:
 def _fit_group(rows: Rows, calibrator: Calibrator, *, is_binary: bool) -> Map:
     """Fit to the rows of one group as to all; the smoothed rates where it shows one class only."""
     if (rows.codes != rows.codes[0]).any():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrantWarning)  # small groups lack classes: that is why they are blended
+        with hold_warnings():  # small groups lack classes: that is why they are blended
             return calibrator.fresh().map_of(rows)
     counts = rows.class_weight + 1.0
     rate = counts / counts.sum()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -19,7 +18,7 @@ from calibrant.calibrators import (
 )
 from calibrant.chain import Chain
 from calibrant.dependent_rows import units_of
-from calibrant.errors import CalibrantWarning, InvalidInputError
+from calibrant.errors import InvalidInputError, hold_warnings
 from calibrant.fitted import Fitted
 from calibrant.maps import BetaMap, SoftmaxMap
 from calibrant.metrics import error_over_units, row_log_loss
@@ -171,8 +170,7 @@ def cross_calibrated(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Fl
     A row's own label, and those that overlap it, have no part in what it becomes.
     """
     out, folds = np.empty_like(rows.scores), rows.folds(_N_FOLDS)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # said once, by the fit to all rows
+    with hold_warnings():  # said once, by the fit to all rows
         for fold in range(_N_FOLDS):
             rest, held_out = rows.split(folds, fold)
             out[folds == fold] = calibrate_rows(calibrator, rest, when=when).calibrator.apply(held_out)

@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.dependence import CombinatorialPurgedKFold, PurgedKFold
-from calibrant.errors import CalibrantWarning, DataWarning, InvalidInputError
+from calibrant.errors import DataWarning, InvalidInputError, hold_warnings
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.prior import PriorShift
 from calibrant.rows import Rows
@@ -241,6 +241,5 @@ def _pair_predictions(
 
 
 def _fitted(unused: AnyCalibrator, rows: Rows, calibrate: When) -> Calibration:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrantWarning)  # such as a class that a fold lacks
+    with hold_warnings():  # such as a class that a fold lacks
         return calibrate_rows(unused, rows, when=calibrate)

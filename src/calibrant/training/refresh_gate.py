@@ -5,7 +5,6 @@ A candidate is paired with the calibrator in use, and with none, on rows that ne
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from calibrant.chain import Chain
 from calibrant.dependence import as_times
-from calibrant.errors import CalibrantWarning, ColumnOrderError, InvalidLabelError
+from calibrant.errors import ColumnOrderError, InvalidLabelError, hold_warnings
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count, listed, quoted
@@ -89,8 +88,7 @@ class RefreshGate:
         for member in self.run.bundle.members:
             shift = _shift_of(member)
             raw = unweighted(member.model.predict_proba(self.fit.X), shift)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CalibrantWarning)  # said by the fit to all rows
+            with hold_warnings():  # said by the fit to all rows
                 found = calibrate_rows(
                     new_calibrator(config.calibrator, config.seed), self.fit.rows(raw), when=config.calibrate
                 )
