@@ -70,6 +70,16 @@ def test_out_of_fold_values_of_a_splitter_are_those_of_its_own_fits() -> None:
         assert found[test] == pytest.approx(fitted.predict_proba(p[test]), abs=1e-12)
 
 
+def test_a_splitter_that_lacks_its_clusters_is_told_and_an_earlier_fit_stays() -> None:
+    p, y, cluster = clustered(400)
+    facade = cb.ProbabilityCalibrator(cb.CalibrationConfig(cv=GroupKFold(4)))
+    measured, before = facade.fit(y, p, cluster=cluster), facade.predict_proba(p)
+    with pytest.raises(InvalidInputError, match=r"GroupKFold.* can't split the 400 rows .*pass cluster="):
+        facade.fit(y, p**2)
+    assert facade.metrics_ == measured
+    np.testing.assert_array_equal(facade.predict_proba(p), before)
+
+
 def test_a_saved_facade_keeps_the_number_of_folds_of_its_splitter(tmp_path: Any) -> None:
     p, y, cluster = clustered(400)
     facade = cb.ProbabilityCalibrator(cb.CalibrationConfig(cv=GroupKFold(4)))

@@ -168,7 +168,9 @@ class ProbabilityCalibrator(MapFitted):
             label_end=label_end,
         )
         warn_of_rows(rows)
-        m = self.fit_rows(rows).metrics_
+        fitted = self.fresh().fit_rows(rows)
+        m = fitted.metrics_  # folds may fail, and an earlier fit then stays
+        self.keep(fitted.calibrator_, m)
         figures = (m.brier_before, m.brier_after, m.ece_before, m.ece_after)
         _LOG.info("Calibration complete: Brier %.4f -> %.4f, ECE %.4f -> %.4f", *figures)
         return m

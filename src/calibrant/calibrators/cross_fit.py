@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.dependence import overlapping
 from calibrant.dependent_rows import DesignEffects
-from calibrant.errors import InvalidInputError, hold_warnings
+from calibrant.errors import CalibrantError, InvalidInputError, hold_warnings
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size, mean_and_error
 from calibrant.rows import Rows
 from calibrant.validation import check_integer
@@ -87,7 +87,14 @@ def _splits_of_folds(rows: Rows, folds: IntArray) -> list[Split]:
 
 def _splits_by(cv: Any, rows: Rows) -> Iterator[Split]:
     seen = np.zeros(rows.n_rows, dtype=np.bool_)
-    for i, sides in enumerate(cv.split(np.zeros((rows.n_rows, 1)), rows.codes, rows.cluster)):
+    try:
+        splits = list(cv.split(np.zeros((rows.n_rows, 1)), rows.codes, rows.cluster))
+    except CalibrantError:
+        raise
+    except (TypeError, ValueError) as error:
+        fix = "pass cluster= where it splits by groups, or another splitter" if rows.cluster is None else "pass another"
+        raise InvalidInputError(f"cv={cv!r} can't split the {rows.n_rows:,} rows ({error}): {fix}.") from error
+    for i, sides in enumerate(splits):
         fitted, held_out = np.zeros_like(seen), np.zeros_like(seen)
         for side, at in zip((fitted, held_out), sides, strict=True):
             side[at] = True
