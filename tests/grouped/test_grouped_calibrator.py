@@ -302,6 +302,31 @@ def test_strength_that_is_none_is_refused(shrinkage: Any, kind: type[Exception],
         cb.GroupedCalibrator(shrinkage=shrinkage).fit(p, y, groups=city)
 
 
+@pytest.mark.parametrize("shrinkage", ["auto", 100.0])
+def test_a_group_without_rows_of_a_class_is_named_and_an_earlier_fit_stays(shrinkage: Any) -> None:
+    z = np.random.default_rng(0).normal(size=(300, 3))
+    y, group = z.argmax(axis=1), np.arange(300) % 3
+    lacking = np.where((group == 2) & (y == 2), 0, y)
+    grouped = cb.GroupedCalibrator(cb.IsotonicCalibrator(input="score"), shrinkage=shrinkage)
+    message = "group 2 has 100 rows, and none of class 2 to calibrate its raw scores on"
+    with pytest.raises(InvalidInputError, match=message):
+        grouped.fit(z, lacking, groups=group)
+    assert not grouped.is_fitted
+    before = grouped.fit(z, y, groups=group).predict_proba(z, groups=group)
+    with pytest.raises(InvalidInputError, match=message):
+        grouped.fit(z[::-1], lacking, groups=group)
+    np.testing.assert_array_equal(grouped.predict_proba(z, groups=group), before)
+
+
+def test_a_group_that_lacks_a_class_in_a_fold_alone_is_named() -> None:
+    z = np.random.default_rng(0).normal(size=(300, 3))
+    y, group = z.argmax(axis=1), np.arange(300) % 3
+    y[(group == 2) & (y == 2)] = 0
+    y[2] = 2
+    with pytest.raises(InvalidInputError, match=r"group 2, without a fold .*, has .* none of class 2"):
+        cb.GroupedCalibrator(cb.IsotonicCalibrator(input="score")).fit(z, y, groups=group)
+
+
 def test_what_can_not_be_used_is_said() -> None:
     p, y, city = cities(50)
     with pytest.raises(NotFittedError, match="Call fit\\(scores, y, groups=groups\\) first"):

@@ -163,12 +163,13 @@ class GroupedCalibrator(Configured, MapFitted):
         """Fit to checked rows with one column of groups."""
         ((name, groups),) = rows.groups.items()
         strengths, pooled = self._strengths(), make_calibrator(self.calibrator).fit_rows(rows)
-        self.cv_log_loss_ = losses = cross_validate(rows, pooled, strengths) if len(strengths) > 1 else None
+        fits = fit_groups(rows, pooled, pooled.map_)
+        losses = cross_validate(rows, pooled, strengths) if len(strengths) > 1 else None
+        self.cv_log_loss_ = losses
         self.shrinkage_ = strengths[0] if losses is None else min(losses, key=lambda m: (losses[m], -m))
         self.map_ = pooled.map_
         self.take_over(pooled)
         self.groups_, self.group_name_ = groups.classes, None if name == _GROUPS else name
-        fits = fit_groups(rows, pooled, pooled.map_)
         self.pooled_clip_ = fits.pooled_clip
         self.group_maps_ = tuple(
             GroupMap(n, share_of(size, self.shrinkage_), clip, own)

@@ -16,7 +16,7 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator, fits_by_fold
 from calibrant.document_field import DocumentField
-from calibrant.errors import hold_warnings
+from calibrant.errors import InvalidInputError, hold_warnings
 from calibrant.fitted import apply_map
 from calibrant.maps import Map, MulticlassMap, SoftmaxMap, StepMap, decode_clip, decode_map
 from calibrant.numerics import (
@@ -29,11 +29,12 @@ from calibrant.numerics import (
     rows_of_codes,
     softmax,
 )
+from calibrant.phrases import count
 from calibrant.rows import Rows
 
 #: What "auto" chooses from: the number of rows that the map of all rows counts for.
 STRENGTHS = (10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0, 10_000.0, math.inf)
-_FOLDS = 5
+_FOLDS, _IN_FOLDS = 5, ", without a fold of the cross-validation that chooses the shrinkage,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +75,18 @@ class GroupFits:
     pooled_clip: float
 
 
-def fit_groups(rows: Rows, calibrator: Calibrator, pooled: Map) -> GroupFits:
-    """Fit each group as all rows were; a group without rows gets the map of all rows."""
+def fit_groups(rows: Rows, calibrator: Calibrator, pooled: Map, *, where: str = "") -> GroupFits:
+    """Fit each group as all rows were; a group without rows gets the map of all rows.
+
+    `where` is what messages say of the rows, such as that they are those of a fold.
+    """
     (groups,) = rows.groups.values()
     pooled_clip = _clip_of(pooled, rows, calibrator)
-    n_groups = len(groups.classes)
+    n_groups, labels = len(groups.classes), groups.classes.tolist()
     fits = GroupFits([pooled] * n_groups, [pooled_clip] * n_groups, [0.0] * n_groups, pooled_clip)
     for code, at in rows_of_codes(groups.codes, n_groups):
         part = rows.take(at)
-        fits.own[code] = _fit_group(part, calibrator, is_binary=pooled.is_binary)
+        fits.own[code] = _fit_group(part, calibrator, f"group {labels[code]!r}{where}", pooled.is_binary)
         fits.sizes[code] = kish_size(part.weights)
         fits.clips[code] = _clip_of(fits.own[code], part, calibrator)
     return fits
@@ -94,11 +98,20 @@ def _clip_of(fitted: Map, rows: Rows, calibrator: Calibrator) -> float:
     return clip_as_given(q.reshape(-1), kish_size(rows.weights))
 
 
-def _fit_group(rows: Rows, calibrator: Calibrator, *, is_binary: bool) -> Map:
+def _fit_group(rows: Rows, calibrator: Calibrator, called: str, is_binary: bool) -> Map:
     """Fit to the rows of one group as to all; the smoothed rates where it shows one class only."""
     if (rows.codes != rows.codes[0]).any():
-        with hold_warnings():  # small groups lack classes: that is why they are blended
-            return calibrator.fresh().map_of(rows)
+        try:
+            with hold_warnings():  # small groups lack classes: that is why they are blended
+                return calibrator.fresh().map_of(rows)
+        except InvalidInputError:
+            lacking = rows.classes[rows.class_weight == 0.0].tolist()
+            if calibrator.input != "score" or not lacking:
+                raise
+            raise InvalidInputError(
+                f"{called} has {count(rows.n_rows, 'row')}, and none of class {lacking[0]!r} to calibrate its raw "
+                "scores on. Pass probabilities in place of raw scores, or join small groups."
+            ) from None
     counts = rows.class_weight + 1.0
     rate = counts / counts.sum()
     return StepMap(np.empty(0), rate[1:]) if is_binary else SoftmaxMap(np.zeros(()), np.log(rate), None)
@@ -120,7 +133,7 @@ def cross_validate(rows: Rows, calibrator: Calibrator, strengths: Sequence[float
     for held, rest, pooled in fits_by_fold(rows, folds, lambda rest: calibrator.fresh().map_of(rest)):
         if pooled is None:
             continue
-        fits, held_rows = fit_groups(rest, calibrator, pooled), rows.take(held)
+        fits, held_rows = fit_groups(rest, calibrator, pooled, where=_IN_FOLDS), rows.take(held)
         all_rows = apply_map(pooled, held_rows.scores, calibrator.input)
         for code, at in rows_of_codes(groups.codes[held], len(groups.classes)):
             part = held_rows.take(at)
