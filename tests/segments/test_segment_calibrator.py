@@ -12,6 +12,7 @@ import pytest
 import calibrant as cb
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, MissingPackageError
 from calibrant.numerics import logit
+from calibrant.persistence import from_document, to_document
 from calibrant.segments.binning import MISSING, Binning
 from calibrant.segments.boosting import Boosting, BoostingRows, Size
 from calibrant.segments.choice import row_losses
@@ -299,6 +300,34 @@ def test_a_missing_package_is_told_with_the_fix(monkeypatch: pytest.MonkeyPatch)
     p, y, features = rows(23, 200)
     with pytest.raises(MissingPackageError, match=r"pip install 'calibrant\[segments\]'"):
         cb.SegmentCalibrator().fit(p, y, features=features)
+
+
+def test_a_fit_that_fails_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    p, y, features = rows(23, 200)
+    segments = cb.SegmentCalibrator("beta").fit(p, y, features=features)
+    mean = cb.SegmentMeanCalibrator().fit(p, y, features=features)
+    before, mean_before = to_document(segments), to_document(mean)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    for made, scores in ((segments, p**2), (mean, p**2)):
+        with pytest.raises(MissingPackageError):
+            made.fit(scores, y, features=features)
+        unfitted = made.fresh()
+        with pytest.raises(MissingPackageError):
+            unfitted.fit(scores, y, features=features)
+        assert not unfitted.is_fitted
+    assert (to_document(segments), to_document(mean)) == (before, mean_before)
+
+
+def test_two_columns_that_are_calibrated_one_by_one_gain_too() -> None:
+    p, y, features = rows(26)
+    segments = cb.SegmentCalibrator(cb.OneVsRestCalibrator("beta")).fit(np.c_[1.0 - p, p], y, features=features)
+    assert segments.report_.chosen == "segments"
+    new, y_new, seen = rows(27)
+    q = segments.predict_proba(np.c_[1.0 - new, new], features=seen)
+    np.testing.assert_allclose(q.sum(axis=1), 1.0)
+    assert log_loss(q[:, 1], y_new) < log_loss(new, y_new) - 0.005
+    again = from_document(to_document(segments))
+    np.testing.assert_array_equal(again.predict_proba(np.c_[1.0 - new, new], features=seen), q)
 
 
 def test_constant_scores_leave_the_features() -> None:

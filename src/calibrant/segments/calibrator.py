@@ -17,7 +17,7 @@ from calibrant.calibrators import (
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
-from calibrant.maps import decode_map, term_logit
+from calibrant.maps import Map, decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
 from calibrant.phrases import listed
 from calibrant.row_stream import RowStream
@@ -212,23 +212,24 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
     def _fit_encoded(self, encoded: EncodedRows) -> Self:
         rows = encoded.rows
         fitted = make_calibrator(self.calibrator).fit_rows(rows)
+        is_binary = fitted.map_.is_binary
+        target = as_one_score(rows, self.input).positive if is_binary else rows.codes
+        margins = self._margins(fitted.map_, rows)
+        self.grow(encoded, "binary" if is_binary else "classes", margins, target.astype(np.float64))
         self.map_ = fitted.map_
         self.take_over(fitted)
-        is_binary = rows.n_classes == 2
-        target = as_one_score(rows, self.input).positive if is_binary else rows.codes
-        self.grow(encoded, "binary" if is_binary else "classes", self._margins(rows), target.astype(np.float64))
         return self
 
-    def _margins(self, rows: Rows) -> FloatArray:
+    def _margins(self, fitted: Map, rows: Rows) -> FloatArray:
         """Return the logit of each calibrated score, shape (n,), or the log-probabilities of all classes, (n, K)."""
-        if self.map_.is_binary:
-            return logit(clip_open(self.map_.apply(as_one_score(rows, self.input).scores), LEAST))
-        return np.log(np.maximum(self.map_.apply(rows.scores), LEAST))
+        if fitted.is_binary:
+            return logit(clip_open(fitted.apply(as_one_score(rows, self.input).scores), LEAST))
+        return np.log(np.maximum(fitted.apply(rows.scores), LEAST))
 
     def apply(self, rows: Rows) -> FloatArray:
         if self.trees_ is None:
             return apply_map(self.map_, rows.scores, self.input)
-        moved = self.moved(self._margins(rows), rows.features)
+        moved = self.moved(self._margins(self.map_, rows), rows.features)
         if not self.map_.is_binary:
             return softmax(moved)
         q = expit(moved)

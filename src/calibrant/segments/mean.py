@@ -133,11 +133,11 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
         x_mean, y_mean = np.average(x, weights=w), np.average(outcomes, weights=w)
         spread = np.average((x - x_mean) ** 2, weights=w)
         slope = np.average((x - x_mean) * (outcomes - y_mean), weights=w) / spread if spread > 0.0 else 0.0
-        self.slope_, self.intercept_ = float(slope), float(y_mean - slope * x_mean)
-        left = outcomes - self._line(x)
-        self.scale_ = float(np.sqrt(np.average(left**2, weights=w))) or 1.0
-        self.n_rows_ = rows.n_rows
-        self.grow(EncodedRows.of(rows), "mean", self._line(x) / self.scale_, outcomes / self.scale_)
+        slope, intercept = float(slope), float(y_mean - slope * x_mean)
+        line = intercept + slope * x
+        scale = float(np.sqrt(np.average((outcomes - line) ** 2, weights=w))) or 1.0
+        self.grow(EncodedRows.of(rows), "mean", line / scale, outcomes / scale)
+        self.slope_, self.intercept_, self.scale_, self.n_rows_ = slope, intercept, scale, rows.n_rows
         return self
 
     def predict(self, predictions: ArrayLike, *, features: object = None) -> Any:

@@ -83,12 +83,13 @@ class TreesOnFeatures(Configured):
         binning, codes, categories = encoded.behind(margins)
         data = BoostingRows(task, codes, margins, target, rows.weight, categories)
         choice = choose(data, rows, plain_splits(rows, self.cv, rng=self.seed), seed=self.seed)
-        self.columns_, self.report_, self.trees_ = encoded.columns, SegmentReport.of(choice), None
+        trees = None
         if choice.share > 0.0:
             boosting = Boosting(data, choice.size, seed=self.seed)
             for _ in range(choice.n_rounds):
                 boosting.grow()
-            self.trees_ = boosting.trees(binning, choice.n_rounds, choice.share)
+            trees = boosting.trees(binning, choice.n_rounds, choice.share)
+        self.columns_, self.report_, self.trees_ = encoded.columns, SegmentReport.of(choice), trees
 
     def moved(self, margins: FloatArray, features: Features | None) -> FloatArray:
         """Return the margins with what the trees add to them."""
