@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS, Calibrator
-from calibrant.errors import CalibrantError, InvalidInputError
+from calibrant.errors import CalibrantError, DataWarning, InvalidInputError, InvalidLabelError
 
 
 def problem(n_classes: int, n: int = 500) -> tuple[np.ndarray, np.ndarray]:
@@ -74,6 +74,18 @@ def test_a_frozen_classifier_that_is_not_fitted_is_refused() -> None:
     X, y = problem(2)
     with pytest.raises(ValueError, match="not fitted yet"):
         cb.CalibratedClassifierCV(FrozenEstimator(GaussianNB())).fit(X, y)
+
+
+@pytest.mark.parametrize("ensemble", ["auto", True])
+def test_labels_that_a_frozen_classifier_does_not_know_are_named(ensemble: object) -> None:
+    X, y = problem(2)
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    with pytest.warns(DataWarning, match="y holds 2, in 20 of 500 rows, which the frozen classifier doesn't know"):
+        model = cb.CalibratedClassifierCV(frozen, ensemble=ensemble).fit(X, np.r_[np.full(20, 2), y[20:]])
+    assert (model.predict_proba(X)[:, 2] == 0.0).all()
+    for other, shown in ((np.array(["n", "y"])[y], "'n', 'y'"), (y + 5, "5, 6")):
+        with pytest.raises(InvalidLabelError, match=rf"y holds {shown} in all 500 rows.* none of these, but 0, 1\."):
+            cb.CalibratedClassifierCV(frozen, ensemble=ensemble).fit(X, other)
 
 
 def test_an_instance_keeps_its_parameters_and_stays_unfitted() -> None:

@@ -27,8 +27,9 @@ from calibrant.classifier.methods import refuse_misspelt, resolve
 from calibrant.classifier.multilabel import is_multilabel, label_matrix
 from calibrant.classifier.pairs import Pair, interval_of_pairs, mean_of_pairs, saved_form
 from calibrant.classifier.splits import refuse_prefit, splits
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError
+from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, warn
 from calibrant.numerics import FloatArray, IntArray
+from calibrant.phrases import quoted
 from calibrant.validation import as_weight, label_values
 
 #: Integer labels whose range is smaller are counted, not sorted.
@@ -187,8 +188,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             y = _one_column(y)
             classes, codes = _encode(as_numpy(y, "y"))
             if is_frozen and hasattr(estimator, "classes_"):  # which the calibration rows may lack
-                every = np.union1d(as_numpy(estimator.classes_, "classes_"), classes)
-                classes, codes = every, np.searchsorted(every, classes)[codes]
+                classes, codes = _with_known(as_numpy(estimator.classes_, "classes_"), classes, codes)
             if len(classes) < 2:
                 raise InvalidLabelError(
                     f"y holds one class only, {classes.tolist()[0]!r}, in all {codes.size:,} rows. Pass rows of at "
@@ -362,6 +362,28 @@ def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
         return (present + least).astype(values.dtype), position[values.astype(np.int64) - least]
     classes, codes = np.unique(values, return_inverse=True)
     return classes, codes.astype(np.int64)
+
+
+def _with_known(
+    known: npt.NDArray[Any], classes: npt.NDArray[Any], codes: IntArray
+) -> tuple[npt.NDArray[Any], IntArray]:
+    """Return the classes that a frozen classifier knows or y holds, and the position of each label among them."""
+    labels = set(known.tolist())
+    is_other = np.array([label not in labels for label in classes.tolist()])
+    others = quoted(classes[is_other].tolist(), most=10)
+    if is_other.all():
+        raise InvalidLabelError(
+            f"y holds {others} in all {codes.size:,} rows, and the frozen classifier knows none of these, but "
+            f"{quoted(known.tolist(), most=10)}. Pass the labels that it was fitted to."
+        )
+    if is_other.any():
+        warn(
+            f"y holds {others}, in {int(is_other[codes].sum()):,} of {codes.size:,} rows, which the frozen classifier "
+            "doesn't know: these rows don't calibrate, and get probability 0 for their label",
+            DataWarning,
+        )
+    every = np.union1d(known, classes)
+    return every, np.searchsorted(every, classes)[codes]
 
 
 def _warn_of_missing(pairs: list[Pair]) -> None:
