@@ -186,6 +186,16 @@ def test_auto_is_isotonic_from_min_samples_of_the_smallest_class(smallest, metho
     assert cb.ProbabilityCalibrator().fit(y[kept], P[kept]).method == method
 
 
+def test_rows_of_the_smallest_class_are_counted_by_weight():
+    y, P = overconfident(80)
+    five = np.full(80, 5.0)
+    auto = cb.CalibrationConfig(min_samples=3 * int(np.bincount(y).min()))
+    assert cb.ProbabilityCalibrator(auto).fit(y, P).method == "sigmoid"
+    weighted = cb.ProbabilityCalibrator(auto).fit(y, P, sample_weight=five)
+    repeated = cb.ProbabilityCalibrator(auto).fit(np.repeat(y, 5), np.repeat(P, 5, axis=0))
+    assert weighted.method == repeated.method == "isotonic"
+
+
 def test_platt_is_sigmoid():
     y, P = overconfident(300)
     platt, sigmoid = (cb.ProbabilityCalibrator(cb.CalibrationConfig(method=m)) for m in ("platt", "sigmoid"))
@@ -311,8 +321,8 @@ def test_weight_two_equals_two_rows_for_the_map():
     weighted, repeated = cb.ProbabilityCalibrator(), cb.ProbabilityCalibrator()
     weighted.fit(y, P, sample_weight=w)
     repeated.fit(np.repeat(y, w), np.repeat(P, w, axis=0))
-    if weighted.method_ == repeated.method_:
-        np.testing.assert_allclose(weighted.calibrate(P), repeated.calibrate(P), atol=1e-9)
+    assert weighted.method_ == repeated.method_
+    np.testing.assert_allclose(weighted.calibrate(P), repeated.calibrate(P), atol=1e-9)
     assert weighted.metrics_.brier_before == pytest.approx(repeated.metrics_.brier_before)
     assert weighted.metrics_.ece_before == pytest.approx(repeated.metrics_.ece_before)
 

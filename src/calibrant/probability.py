@@ -53,7 +53,7 @@ class CalibrationConfig:
         `PurgedKFold` or scikit-learn's `GroupKFold`: figures are then of the rows that it holds out. A saved calibrator
         keeps the number of folds.
     min_samples : int
-        Rows of the smallest class from which "auto" trusts isotonic regression.
+        Rows of the smallest class, by weight, from which "auto" trusts isotonic regression.
     seed : int
         Seed of the folds.
     """
@@ -179,8 +179,7 @@ class ProbabilityCalibrator(MapFitted):
         """Fit to rows that the gate has checked, of probabilities; `metrics_` is measured when it is asked for."""
         method = {"platt": "sigmoid"}.get(self.config.method, self.config.method)
         if method == "auto":
-            smallest = int(np.bincount(rows.codes, minlength=rows.n_classes).min())
-            method = "isotonic" if smallest >= self.config.min_samples else "sigmoid"
+            method = "isotonic" if float(rows.class_weight.min()) >= self.config.min_samples else "sigmoid"
         self.keep(_one_vs_rest(method, bounded=self.config.method == "auto").fit_rows(rows), rows)
         if self.config.method == "isotonic":
             _warn_of_certainty(self.calibrator_.map_.apply(rows.scores))
