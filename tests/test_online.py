@@ -197,6 +197,17 @@ def test_replay_takes_rows_in_any_order_and_ends_where_updates_end() -> None:
     assert straight.n_labels_ == 200
 
 
+def test_from_a_label_of_weight_zero_nothing_is_learnt() -> None:
+    z, y = drawn("over-confident", 2, 50)
+    with_zeros, without = (cb.OnlinePlattCalibrator(input="logit") for _ in range(2))
+    weight = np.where(np.arange(50) < 10, 0.0, 0.5)
+    with_zeros.update([0.5], [1], sample_weight=[0.0])
+    assert with_zeros.to_dict() == without.to_dict()
+    with_zeros.update(z, y, sample_weight=weight)
+    without.update(z[10:], y[10:], sample_weight=weight[10:])
+    assert with_zeros.to_dict() == without.to_dict()
+
+
 def test_labels_that_overlap_count_by_their_uniqueness() -> None:
     z, y = drawn("over-confident", 2, 300)
     time = np.arange(300)

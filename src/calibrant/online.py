@@ -138,7 +138,7 @@ class OnlinePlattCalibrator:
         scores : array-like of shape (n,)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            In [0, 1]: how much of an independent label each is worth.
+            In [0, 1]: how much of an independent label each is worth. Of weight 0 nothing is learnt.
 
         Raises
         ------
@@ -295,6 +295,8 @@ class OnlinePlattCalibrator:
 
     def _learn(self, z: float, positive: bool, weight: float) -> None:
         """Weigh the maps by the probability that they had for a label, and send a share back to where it began."""
+        if weight == 0.0:
+            return
         at = _SLOPE * z + _INTERCEPT
         likelihood = expit(at if positive else -at)
         if weight != 1.0:
@@ -314,7 +316,7 @@ def _check_one_column(n_columns: int) -> None:
 
 
 def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    weight = as_weight(sample_weight, n)
+    weight = as_weight(sample_weight, n, may_all_be_zero=True)
     if weight is None:
         return np.ones(n)
     above: BoolArray = weight > 1.0

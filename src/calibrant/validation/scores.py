@@ -157,9 +157,14 @@ def as_columns(scores: ArrayLike, *, name: str = "scores", input: InputKind = "s
 
 
 def as_weight(
-    sample_weight: ArrayLike | None, n: int, *, name: str = "sample_weight", rows: str = "the scores"
+    sample_weight: ArrayLike | None,
+    n: int,
+    *,
+    name: str = "sample_weight",
+    rows: str = "the scores",
+    may_all_be_zero: bool = False,
 ) -> FloatArray | None:
-    """Check sample weights: one per row, finite, not negative, not all zero; None where all are one.
+    """Check sample weights: one per row, finite, not negative, not all zero unless they may; None where all are one.
 
     Weights whose squares would overflow or vanish are refused. `rows` is what the caller calls the argument with `n`
     rows, for the messages.
@@ -178,7 +183,7 @@ def as_weight(
     bad = weight < 0.0
     if bad.any():
         _refuse(InvalidWeightError, name, checked, bad, "is negative", "Drop these rows or set the weight to 0.")
-    if not weight.any():
+    if not (may_all_be_zero or weight.any()):
         raise InvalidWeightError(f"{name} is zero in all {n:,} rows. Give at least one row a positive weight.")
     bad = (weight > 0.0) & ((weight < _LEAST_WEIGHT) | (weight > 1.0 / _LEAST_WEIGHT))
     if bad.any():
