@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
+import calibrant as cb
 from calibrant.errors import (
     CalibrantError,
+    InvalidInputError,
     InvalidProbabilityError,
     InvalidScoreError,
     InvalidTypeError,
@@ -144,6 +146,25 @@ REFUSALS = {
 def test_refusals_name_place_value_count_and_fix(call, kind, text):
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame([[0.2, 0.3, 0.5]], columns=["a", "b", "a"]),
+        pa.table([[0.2], [0.3], [0.5]], names=["a", "b", "a"]),
+    ],
+    ids=["pandas", "pyarrow"],
+)
+def test_names_that_stand_twice_are_named(frame):
+    message = "has 2 columns 'a'. Rename them"
+    with pytest.raises(InvalidInputError, match="scores " + message):
+        as_scores(frame)
+    with pytest.raises(InvalidInputError, match="Y " + message):
+        cb.MultilabelCalibrator().fit([[0.2, 0.3, 0.5]], frame)
+    fitted = cb.TemperatureCalibrator().fit([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1], [0.2, 0.6, 0.2]], [1, 0, 2])
+    with pytest.raises(InvalidInputError, match="scores " + message):
+        fitted.predict_proba(frame)
 
 
 def test_sparse_matrices_are_named():

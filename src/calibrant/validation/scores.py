@@ -231,7 +231,14 @@ def _from_table(values: ArrayLike, name: str) -> Scores:
         return Scores(_numeric_array(values, name), NUMPY)
     import narwhals as nw
 
-    table = nw.from_native(values, allow_series=True, pass_through=True)
+    try:
+        table = nw.from_native(values, allow_series=True, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = list(getattr(values, "column_names", values.columns))
+        twice = next(column for column in names if names.count(column) > 1)
+        raise InvalidInputError(
+            f"{name} has {names.count(twice)} columns {twice!r}. Rename them, or pass the values without names."
+        ) from None
     if isinstance(table, nw.LazyFrame):
         raise InvalidTypeError(f"{name} is a lazy {type(values).__name__}. Call .collect() on it first.")
     if isinstance(table, nw.Series):
