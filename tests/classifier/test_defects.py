@@ -167,6 +167,16 @@ def test_groups_need_no_routing(ensemble: bool) -> None:
     np.testing.assert_array_equal(model.predict_proba(X), listed.predict_proba(X))
 
 
+def test_a_fit_that_fails_leaves_the_earlier_one() -> None:
+    X, y = make_classification(n_samples=200, random_state=0)
+    model = cb.CalibratedClassifierCV(GaussianNB(), cv=2).fit(X, y)
+    before = model.predict(X)
+    model.estimator = GaussianNB(priors=[0.5, 0.7])
+    with pytest.raises(ValueError, match="priors should be 1"):
+        model.fit(X, np.array(["no", "yes"])[y])
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
 def test_a_frozen_classifier_is_asked_once_and_no_splits_are_made() -> None:
     X, y = make_classification(n_samples=90, random_state=0)
     asked = []

@@ -183,7 +183,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             codes = None
             weight = as_weight(sample_weight, len(has_label), rows="y")
             fitting = MultilabelFitting(estimator, method, X, y, weight, params.estimator.fit, cluster, has_label)
-            self.classes_ = [np.array([0, 1])] * has_label.shape[1]
+            found_classes: Any = [np.array([0, 1])] * has_label.shape[1]
         else:
             y = _one_column(y)
             classes, codes = _encode(as_numpy(y, "y"))
@@ -199,7 +199,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             y = as_given(codes, X) if is_coded else y
             fit = params.estimator.fit
             fitting = ClassFitting(estimator, method, X, y, weight, fit, cluster, classes, codes, is_coded)
-            self.classes_ = as_given(classes, X)
+            found_classes = as_given(classes, X)
         if is_frozen and self.ensemble is not True:
             pairs = [fitting.of_all_rows()]
         else:
@@ -207,7 +207,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             make = fitting.pair if self.ensemble is not False else fitting.held_out
             found = Parallel(n_jobs=self.n_jobs)(delayed(make)(clone(estimator), split) for split in each)
             pairs = found if self.ensemble is not False else [fitting.from_held_out(found)]
-        self.calibrated_classifiers_ = pairs
+        self.classes_, self.calibrated_classifiers_ = found_classes, pairs
         _warn_of_missing(pairs)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(pairs[0].estimator, name):
