@@ -61,3 +61,10 @@ def test_two_classes_are_beta_calibration():
     fitted, beta = cb.DirichletCalibrator().fit(p, y), cb.BetaCalibrator().fit(p, y)
     assert fitted.map_ == beta.map_
     assert not hasattr(fitted, "penalty_")
+
+
+def test_the_strength_of_a_fit_to_three_classes_goes_with_a_fit_to_two():
+    p, y, _ = draw()
+    fitted = cb.DirichletCalibrator().fit(p, y)
+    assert fitted.penalty_ > 0.0
+    assert not hasattr(fitted.fit(p[:, 0], y == 0), "penalty_")

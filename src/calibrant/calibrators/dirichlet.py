@@ -81,10 +81,15 @@ class DirichletCalibrator(SoftmaxCalibrator):
         return rows
 
     def map_of(self, rows: Rows) -> Map:
-        return BetaCalibrator().map_of(rows) if rows.n_classes == 2 else super().map_of(rows)
+        return self._of_two().map_of(rows) if rows.n_classes == 2 else super().map_of(rows)
 
     def map_and_refit(self, rows: Rows) -> tuple[Map, Callable[[Rows], Map]]:
-        return BetaCalibrator().map_and_refit(rows) if rows.n_classes == 2 else super().map_and_refit(rows)
+        return self._of_two().map_and_refit(rows) if rows.n_classes == 2 else super().map_and_refit(rows)
 
     def map_of_stream(self, stream: RowStream) -> Map:
-        return BetaCalibrator().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)
+        return self._of_two().map_of_stream(stream) if len(stream.classes) == 2 else super().map_of_stream(stream)
+
+    def _of_two(self) -> BetaCalibrator:
+        """Return what fits two classes; the strength of an earlier fit to more of them goes."""
+        vars(self).pop("penalty_", None)
+        return BetaCalibrator()
