@@ -170,6 +170,11 @@ def test_a_regressor_is_no_saved_calibrator() -> None:
         ("nothing at all", "The 'method' parameter of CalibratedClassifierCV must be"),
         (3, "The 'method' parameter of CalibratedClassifierCV must be"),
         (cb.BetaCalibrator, r"method=BetaCalibrator is a class. Pass an instance: method=BetaCalibrator\(\)"),
+        (cb.GroupedCalibrator(), "is a GroupedCalibrator, which a classifier's scores alone don't fit"),
+        (cb.SegmentCalibrator(), "is a SegmentCalibrator, which"),
+        (cb.MultilabelCalibrator(), "is a MultilabelCalibrator, which"),
+        (cb.RankPreservingCalibrator(), "is a RankPreservingCalibrator, which"),
+        (cb.ProbabilityCalibrator(), "is a ProbabilityCalibrator, which"),
     ],
 )
 def test_what_is_no_method_is_refused(method: object, message: str) -> None:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from calibrant.calibrators import ALIASES, CALIBRATORS, BinaryCalibrator, Calibrator, make_calibrator
 from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
+from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray, expit, normalise_rows, softmax
 from calibrant.rows import Rows
 from calibrant.validation import InputKind
@@ -140,6 +141,11 @@ def resolve(method: object, estimator: Any) -> Method:
         if (response == "predict_proba") == (method.input == "probability"):
             return Method(method, response)
         return _adapted(method, response)
+    if isinstance(method, Fitted):
+        raise InvalidTypeError(
+            f"method={method!r:.80} is a {type(method).__name__}, which a classifier's scores alone don't fit. Pass a "
+            "calibrator of these, such as 'isotonic', or fit it by itself to predictions of held-out rows."
+        )
     if hasattr(method, "fit") and (hasattr(method, "predict_proba") or hasattr(method, "predict")):
         response = _response(estimator, _DECISION_FIRST)
         kind: InputKind = "probability" if response == "predict_proba" else "score"
