@@ -167,6 +167,18 @@ def test_groups_need_no_routing(ensemble: bool) -> None:
     np.testing.assert_array_equal(model.predict_proba(X), listed.predict_proba(X))
 
 
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_a_group_that_is_missing_is_named(missing: object) -> None:
+    X, y = make_classification(n_samples=200, random_state=0)
+    groups = np.array(["a", "b", "c", missing] * 50, dtype=object)
+    with pytest.raises(CalibrantError, match="groups row 3: missing"):
+        cb.CalibratedClassifierCV(LogisticRegression()).fit(X, y, groups=groups)
+    numbers = np.where(np.arange(200) % 4 == 3, np.nan, np.arange(200) % 4)
+    with pytest.raises(CalibrantError, match="groups row 3"):
+        cb.CalibratedClassifierCV(LogisticRegression()).fit(X, y, groups=numbers)
+    cb.CalibratedClassifierCV(LogisticRegression()).fit(X, y, groups=np.arange(200) // 10 + 0.5)
+
+
 def test_a_fit_that_fails_leaves_the_earlier_one() -> None:
     X, y = make_classification(n_samples=200, random_state=0)
     model = cb.CalibratedClassifierCV(GaussianNB(), cv=2).fit(X, y)

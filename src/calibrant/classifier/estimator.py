@@ -30,7 +30,7 @@ from calibrant.classifier.splits import refuse_prefit, splits
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, warn
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.validation import as_weight, label_values
+from calibrant.validation import as_groups, as_weight, label_values
 
 #: Integer labels whose range is smaller are counted, not sorted.
 _FEW = 1 << 16
@@ -176,7 +176,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         params = self._routed(estimator, sample_weight, fit_params)
         sample_weight = as_numpy(sample_weight, "sample_weight")
         groups = params.splitter.split.get("groups")
-        cluster = None if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].reshape(-1)
+        cluster = None if groups is None else _clusters(groups)
         fitting: Fitting
         if is_multilabel(y):
             has_label = label_matrix(y)
@@ -362,6 +362,14 @@ def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
         return (present + least).astype(values.dtype), position[values.astype(np.int64) - least]
     classes, codes = np.unique(values, return_inverse=True)
     return classes, codes.astype(np.int64)
+
+
+def _clusters(groups: Any) -> IntArray:
+    """Return the number of each row's group, which for scikit-learn's splitters may be any number too."""
+    values = label_values(as_numpy(groups, "groups"), "groups")
+    if values.dtype.kind == "f" and not np.isnan(values).any():
+        return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return as_groups(values).codes.astype(np.int64)
 
 
 def _with_known(
