@@ -160,6 +160,8 @@ FACADE.fit(Y2, np.column_stack((1 - P2, P2)))
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "one step": ([BETA], InvalidInputError, "steps holds 1 object\\. Pass two or more"),
     "no step": ([], InvalidInputError, "steps holds 0 objects"),
+    "none": (None, InvalidTypeError, "steps is a NoneType. Pass a list of two or more fitted calibrators"),
+    "not a list": (BETA, InvalidTypeError, "steps is a BetaCalibrator. Pass a list"),
     "no calibrator": ([BETA, "beta"], InvalidTypeError, r"steps\[1\] is a str. Pass fitted calibrators"),
     "not fitted": ([BETA, cb.BetaCalibrator()], NotFittedError, "this BetaCalibrator is not fitted"),
     "groups": ([BETA, GROUPED], InvalidInputError, r"steps\[1\], a GroupedCalibrator, needs groups"),

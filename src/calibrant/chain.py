@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -40,6 +40,8 @@ class Chain(Fitted):
     """
 
     def __init__(self, steps: Sequence[Fitted]) -> None:
+        if isinstance(steps, Fitted) or not isinstance(steps, Iterable):
+            raise InvalidTypeError(f"steps is a {type(steps).__name__}. Pass a list of two or more fitted calibrators.")
         self.steps = tuple(steps)
         _check_steps(self.steps)
         if not self.widths:
