@@ -334,6 +334,16 @@ ERRORS = {
         InvalidInputError,
         "n_bins=0 is too small",
     ),
+    "n_bins of one width": (
+        lambda: cb.HistogramCalibrator(n_bins=10**12, strategy="uniform").fit([0.1, 0.2], [0, 1]),
+        InvalidInputError,
+        "n_bins=1000000000000 is too large. Pass an integer of at most 10000000",
+    ),
+    "n_bins of one mass": (
+        lambda: cb.HistogramCalibrator(n_bins=10**30).fit([0.1, 0.2], [0, 1]),
+        InvalidInputError,
+        "is too large. Pass an integer of at most 9007199254740992",
+    ),
     "n_bins kind": (
         lambda: cb.HistogramCalibrator(n_bins=2.5).fit([0.1, 0.2], [0, 1]),
         InvalidTypeError,

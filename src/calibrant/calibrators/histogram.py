@@ -13,6 +13,8 @@ from calibrant.summary import ScoreSummary, clear_edges, equal_mass_starts, midp
 from calibrant.validation import InputKind, check_choice, check_integer
 
 Strategy = Literal["quantile", "uniform"]
+#: The most bins: those of equal width are held one by one, those of equal weight are numbered by a float64.
+_MOST_BINS = {"quantile": 1 << 53, "uniform": 10_000_000}
 
 
 @named("histogram")
@@ -56,8 +58,8 @@ class HistogramCalibrator(BinaryCalibrator):
 
     def check_params(self) -> None:
         super().check_params()
-        check_integer("n_bins", self.n_bins, minimum=1)
         check_choice("strategy", self.strategy, get_args(Strategy))
+        check_integer("n_bins", self.n_bins, minimum=1, maximum=_MOST_BINS[self.strategy])
 
     def fit_map(self, data: Rows | ScoreSummary) -> BinaryMap:
         distinct = data.summary().near_ties
