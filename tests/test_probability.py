@@ -360,6 +360,9 @@ ERRORS = {
     "method": (lambda: cb.CalibrationConfig(method="isotonik"), CalibrantError, "Did you mean 'isotonic'"),
     "cv": (lambda: cb.CalibrationConfig(cv=1), InvalidInputError, "cv=1 is too small"),
     "cv kind": (lambda: cb.CalibrationConfig(cv=2.5), InvalidTypeError, "cv=2.5 is not a whole number"),
+    "cv text": (lambda: cb.CalibrationConfig(cv="a"), InvalidTypeError, "cv='a' is not a whole number"),
+    "config text": (lambda: cb.ProbabilityCalibrator("isotonic"), InvalidTypeError, "Pass a CalibrationConfig, such"),
+    "config dict": (lambda: cb.ProbabilityCalibrator({"cv": 5}), InvalidTypeError, "config={'cv': 5} is a dict"),
     "min_samples": (lambda: cb.CalibrationConfig(min_samples=0), InvalidInputError, "min_samples=0 is too small"),
 }
 

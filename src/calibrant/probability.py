@@ -23,7 +23,7 @@ from calibrant.calibrators import (
     warn_of_rows,
 )
 from calibrant.document_field import DocumentField
-from calibrant.errors import CalibrantError, DataWarning, DocumentError, warn
+from calibrant.errors import CalibrantError, DataWarning, DocumentError, InvalidTypeError, warn
 from calibrant.fitted import MapFitted
 from calibrant.metrics import Bins, binned_error, brier_of, design_effect, ece_of_new_rows, make_bins
 from calibrant.numerics import FloatArray
@@ -116,6 +116,11 @@ class ProbabilityCalibrator(MapFitted):
     _measured: CalibrationMetrics | Rows
 
     def __init__(self, config: CalibrationConfig | None = None) -> None:
+        if not isinstance(config, CalibrationConfig | None):
+            raise InvalidTypeError(
+                f"config={config!r:.80} is a {type(config).__name__}. Pass a CalibrationConfig, such as "
+                "CalibrationConfig(method='isotonic', cv=5)."
+            )
         self.config = CalibrationConfig() if config is None else config
 
     def fit(

@@ -37,7 +37,8 @@ class Split(NamedTuple):
 
 def check_folding(cv: Folding) -> Folding:
     """Return a number of folds from 2 on, or a splitter."""
-    return cv if callable(getattr(cv, "split", None)) else check_integer("cv", cv, minimum=2)
+    is_splitter = callable(getattr(cv, "split", None)) and not isinstance(cv, (str, bytes))
+    return cv if is_splitter else check_integer("cv", cv, minimum=2)
 
 
 def row_splits(
