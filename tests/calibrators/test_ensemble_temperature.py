@@ -120,3 +120,16 @@ def test_inspection_names_the_parts_and_their_shares():
     assert first == "mean:"
     assert parts[0].startswith(f"  {two.weights_[0]:.3g} of q = expit(")
     assert len(parts) == len(two.map_.maps)
+
+
+@pytest.mark.filterwarnings("ignore:the scores say nothing of the labels")
+@pytest.mark.parametrize("weight", [1e17, 1e18, 1e19])
+def test_a_row_that_outweighs_all_others_is_fitted(weight):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 300)
+    y = (p.cumsum(axis=1) > rng.random((300, 1))).argmax(axis=1)
+    for row in range(10):
+        w = np.where(np.arange(300) == row, weight, 1.0)
+        shares = cb.EnsembleTemperatureCalibrator().fit(p, y, sample_weight=w).weights_
+        assert (shares >= 0.0).all()
+        assert shares.sum() == pytest.approx(1.0)

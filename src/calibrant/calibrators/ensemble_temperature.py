@@ -200,7 +200,10 @@ def find_shares(sum_of: Callable[[Callable[[MixtureProblem], Any]], Any], n_part
         gradient = -(slope + 1.0 / shares) / total
         system[:-1, :-1] = bend / total
         system[np.arange(n_parts), np.arange(n_parts)] += 1.0 / (total * shares * shares)
-        step = np.linalg.solve(system, np.append(-gradient, 0.0))[:-1]
+        try:
+            step = np.linalg.solve(system, np.append(-gradient, 0.0))[:-1]
+        except np.linalg.LinAlgError:  # one row outweighs all others and the barrier: the shortest of many steps
+            step = np.linalg.lstsq(system, np.append(-gradient, 0.0), rcond=None)[0][:-1]
         decrement = -float(gradient @ step)
         if decrement <= _TOL:
             break
