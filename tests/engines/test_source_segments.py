@@ -23,7 +23,7 @@ from calibrant import engines
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, InvalidScoreError, UnknownNameError
 from calibrant.segments import binning
 from calibrant.segments.binning import Binning, EdgeSample
-from calibrant.segments.columns import match_levels
+from calibrant.validation import match_levels
 
 FEATURES = ("age", "city", "zip")
 CITIES = ("Bonn", "Kyiv", "Rome")
@@ -255,8 +255,20 @@ def test_levels_of_other_types_are_matched_as_text() -> None:
     assert match_levels([7], ["007", "7"]) == [1.0]
     assert match_levels(["7", "x"], [5, 7]) == pytest.approx([1.0, np.nan], nan_ok=True)
     assert match_levels(["TRUE", "false"], [False, True]) == [1.0, 0.0]
-    assert match_levels([True], [0, 1]) == pytest.approx([np.nan], nan_ok=True)
     assert match_levels([], ["a"]) == []
+
+
+def test_truth_values_are_the_numbers_zero_and_one() -> None:
+    assert match_levels([True, False], [0, 1]) == [1.0, 0.0]
+    assert match_levels([1, 0, 2], [False, True]) == pytest.approx([1.0, 0.0, np.nan], nan_ok=True)
+
+
+def test_text_is_the_number_or_truth_value_that_it_spells() -> None:
+    """So a field of a text file means the same whether the fields below it are numbers or text."""
+    assert match_levels(["01", "1.0", " 1", "-2.", "1_0", "x"], [-2, 1, 10]) == pytest.approx(
+        [1.0, 1.0, 1.0, 0.0, np.nan, np.nan], nan_ok=True
+    )
+    assert match_levels(["1", "0", "True"], [False, True]) == [1.0, 0.0, 1.0]
 
 
 def test_a_column_of_codes_whose_parts_differ_in_type_is_read_as_text(tmp_path: Path) -> None:

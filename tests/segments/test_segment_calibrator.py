@@ -232,6 +232,21 @@ def test_numbers_can_be_read_as_categories() -> None:
     assert q[1] < 0.36 < 0.43 < q[0]
 
 
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_a_truth_value_is_the_same_as_zero_and_one(is_bool: bool) -> None:
+    """As in SQL and ONNX, where a model has one answer for both."""
+    p, y, _ = rows(6, is_off=False)
+    flag = np.random.default_rng(1).random(N) < 0.5
+    y = np.where(flag, np.random.default_rng(2).random(N) < p**3, y)
+    made = cb.SegmentCalibrator("sigmoid", categorical=None if is_bool else ["flag"])
+    made.fit(p, y, features={"flag": flag if is_bool else flag.astype(int)})
+    is_true, is_false, missing = made.predict_proba([0.5] * 3, features={"flag": [True, False, None]})
+    assert is_true < missing <= is_false
+    for value in (1, 1.0, "1"):
+        assert made.predict_proba([0.5], features={"flag": [value]}) == is_true
+    assert made.predict_proba([0.5], features={"flag": [0.0]}) == is_false
+
+
 def test_a_step_of_a_chain_takes_its_features(fitted: cb.SegmentCalibrator) -> None:
     p, _, features = rows(19, 100)
     shift = cb.prior.PriorShift.from_priors(old=0.5, new=0.1, classes=[0, 1])

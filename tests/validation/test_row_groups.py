@@ -54,8 +54,10 @@ def test_what_names_no_group_is_refused(groups: Any, text: str) -> None:
         (["b", "z", "a"], ["a", "b"], [1, -1, 0], ["z"]),
         (["5", "6"], [5, 7], [0, -1], ["6"]),  # text from a file, of numbers
         ([5, 6], ["5", "7"], [0, -1], [6]),
+        (["05", "x"], [5, 7], [0, -1], ["x"]),  # a file of numbers alone would have 5
         ([True, False], [0, 1], [-1, -1], [False, True]),  # which Python takes for 1 and 0
         ([1, 0], [False, True], [-1, -1], [0, 1]),
+        (["true", "1"], [False, True], [1, -1], ["1"]),
     ],
 )
 def test_known_groups_are_found_and_others_named(groups: Any, known: Any, places: Any, others: Any) -> None:

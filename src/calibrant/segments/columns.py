@@ -13,7 +13,7 @@ from calibrant.document_field import DocumentField
 from calibrant.maps import MOST_LEVELS
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
-from calibrant.validation import Feature, FeatureKind, Features
+from calibrant.validation import Feature, FeatureKind, Features, match_levels
 
 #: Levels of a category that get a code; the rarer ones count as missing. One code of 8 bits is kept for these.
 MOST_KEPT = MOST_LEVELS - 2
@@ -79,29 +79,6 @@ def level_weights(feature: Feature, weight: FloatArray | None) -> FloatArray:
     codes = feature.values[is_given].astype(np.int64)
     held = np.bincount(codes, None if weight is None else weight[is_given], len(feature.levels))
     return held.astype(np.float64)
-
-
-def match_levels(given: Sequence[Any], known: Sequence[Any]) -> list[float]:
-    """Return the place of each given level among the known ones, NaN for others.
-
-    Levels of different types are compared as text, since files, and parts of one, may differ in types: where the text
-    `007` was read as a number, that is the level whose text is the number 7, if no level is the text `7`.
-    """
-    place = {level: float(i) for i, level in enumerate(known)}
-    if not known or not given or type(known[0]) is type(given[0]):
-        return [place.get(level, np.nan) for level in given]
-    place = {_as_text(level): i for level, i in place.items()}
-    if isinstance(known[0], str) and type(given[0]) is int:
-        for text, i in list(place.items()):
-            if text.isdecimal():
-                place.setdefault(str(int(text)), i)
-    return [place.get(_as_text(level), np.nan) for level in given]
-
-
-def _as_text(level: object) -> str:
-    """Return the text of a level; true and false as files write them."""
-    text = str(level)
-    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def encode_columns(columns: Sequence[FeatureColumn], features: Features | None, n: int) -> FloatArray:

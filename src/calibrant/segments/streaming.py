@@ -18,9 +18,9 @@ from calibrant.numerics import FloatArray
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
 from calibrant.segments.binning import Binning, EdgeSample
-from calibrant.segments.columns import FeatureColumn, encode_columns, level_weights, match_levels
+from calibrant.segments.columns import FeatureColumn, encode_columns, level_weights
 from calibrant.segments.encoded import EncodedRows
-from calibrant.validation import Feature
+from calibrant.validation import Feature, match_levels
 
 
 def encode_stream(stream: RowStream) -> EncodedRows:

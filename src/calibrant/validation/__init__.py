@@ -33,6 +33,7 @@ from calibrant.validation.labels import (
     match_groups as match_groups,
     normalise_labels as normalise_labels,
 )
+from calibrant.validation.levels import match_levels as match_levels
 from calibrant.validation.names import (
     column_places as column_places,
     match_classes as match_classes,

@@ -13,6 +13,7 @@ from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first
+from calibrant.validation.levels import level_text, match_levels
 from calibrant.validation.scores import ArrayLike, arrow_numbers, as_columns, is_arrow_array, is_null
 
 
@@ -126,17 +127,15 @@ def as_groups(groups: ArrayLike, *, name: str = "groups") -> Labels:
 def match_groups(groups: ArrayLike, known: npt.NDArray[Any], *, name: str = "groups") -> tuple[IntArray, list[Any]]:
     """Return the place of each row's group among the `known` ones, -1 for any other, and the others, sorted.
 
-    Groups of another kind than the known ones are compared as text, since parts of text files may differ in type.
+    Groups of another kind than the known ones are compared as levels of features are, but that true is not the group 1.
     """
     labels = as_groups(groups, name=name)
-    found = labels.classes.tolist()
-    is_text = isinstance(found[0], str) != isinstance(known.tolist()[0], str)
-
-    def key(label: object) -> object:
-        return str(label) if is_text else (isinstance(label, bool), label)  # Python takes True and 1 for equal
-
-    place = {key(label): i for i, label in enumerate(known.tolist())}
-    at = np.array([place.get(key(label), -1) for label in found], dtype=np.int64)
+    found, of_fit = labels.classes.tolist(), known.tolist()
+    if isinstance(found[0], bool) != isinstance(of_fit[0], bool):
+        places = match_levels(list(map(level_text, found)), list(map(level_text, of_fit)))
+    else:
+        places = match_levels(found, of_fit)
+    at = np.nan_to_num(places, nan=-1.0).astype(np.int64)
     return at[labels.codes], [label for label, i in zip(found, at.tolist(), strict=True) if i < 0]
 
 
