@@ -83,6 +83,9 @@ class Chain(Fitted):
     def feature_names(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for step in self.steps for name in step.feature_names))
 
+    def text_names(self, group: str | None) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.text_names(group)))
+
     def feature_kinds(self) -> dict[str, Any]:
         kinds: dict[str, Any] = {}
         for step in self.steps:

@@ -77,6 +77,10 @@ class Fitted(Storable):
         """The columns of features that it needs: of those that it was fitted to, those that change something."""
         return ()
 
+    def text_names(self, group: str | None) -> tuple[str, ...]:  # noqa: ARG002
+        """Return which of the column of groups and those of features it was fitted to as text: `007` is not 7 then."""
+        return ()
+
     @property
     def takes_one(self) -> bool:
         """Whether one score of each row is enough."""

@@ -88,6 +88,18 @@ def test_calibrated_rows_are_measured_as_python_measures_them(run: Run, several:
     assert document["columns"]["score"] == ["p_calibrated_cat", "p_calibrated_dog", "p_calibrated_eel"]
 
 
+def test_groups_of_a_calibrator_that_were_text_are_read_as_text(run: Run, binary: pa.Table) -> None:
+    code, p, y = np.resize(["01", "1"], 600), binary["p"].to_numpy(), binary["y"].to_numpy()
+    made = cb.GroupedCalibrator("beta", shrinkage=0).fit(p**3, y, groups=code)
+    cb.save(made, "c.json")
+    rows = "".join(f"{a},{b},{c}\n" for a, b, c in zip(p.tolist(), y, code, strict=True))
+    (Path("t.csv")).write_text(f"p,y,city\n{rows}")
+    document = json.loads(run("evaluate t.csv --score p --calibrator c.json --group city --json").stdout)
+    brier = cb.evaluate(y, made.predict_proba(p, groups=code))["brier"].value
+    assert document["scores"]["brier"]["value"] == pytest.approx(brier, rel=1e-12)
+    assert {each["group"] for each in document["groups"]["groups"]} == {"01", "1"}
+
+
 @pytest.mark.slow
 def test_a_file_of_too_many_rows_is_calibrated_as_it_is_read(
     run: Run, binary: pa.Table, monkeypatch: pytest.MonkeyPatch

@@ -250,6 +250,55 @@ def test_codes_that_text_files_make_numbers_of_are_the_levels_of_the_fit(
     np.testing.assert_array_equal(_column(tmp_path / "out.csv"), fitted.predict_proba(table["p"], features=table))
 
 
+CODES = np.array(["01", "1", "2", "x"], dtype=object)
+
+
+def calibrators_by_code(codes: Any) -> dict[str, Any]:
+    """Return calibrators whose answers differ by the code of a row, among them one that hands scores on."""
+    rng = np.random.default_rng(0)
+    p, city = pd.Series(rng.random(4_000), name="p"), pd.Series(np.resize(codes, 4_000), name="city")
+    y = rng.random(4_000) < p ** np.resize([4.0, 0.3, 1.0, 2.0], 4_000)
+    segments = cb.SegmentCalibrator("sigmoid", categorical=["city"]).fit(p, y, features={"city": city})
+    return {
+        "segments": segments,
+        "chain": cb.Chain([segments, cb.prior.PriorShift.from_priors(old=0.5, new=0.5, classes=[False, True])]),
+        "groups": cb.GroupedCalibrator("sigmoid").fit(p, y, groups=city),
+    }
+
+
+@pytest.mark.parametrize("codes", [CODES, np.array([3, 1, 2, 7])], ids=["text", "whole numbers"])
+@pytest.mark.parametrize("kind", ["segments", "chain", "groups"])
+@pytest.mark.parametrize("target", ["o.csv", "o.parquet", "parts/"])
+@pytest.mark.filterwarnings("ignore:.*that fit has not seen")
+def test_other_rows_of_a_text_file_change_nothing_of_a_row(kind: str, codes: Any, target: str, tmp_path: Path) -> None:
+    """A column of digits alone would be read as numbers, and `01` as 1; one other row made it text."""
+    made = calibrators_by_code(codes)[kind]
+    found = []
+    for i, more in enumerate(["", "0.5,x\n"]):
+        (tmp_path / f"{i}.csv").write_text(f"p,city\n0.5,01\n0.5,1\n0.5,2\n{more}")
+        (tmp_path / str(i)).mkdir()
+        out = f"{tmp_path}/{i}/{target}"
+        engines.apply(made, tmp_path / f"{i}.csv", out)
+        found.append(_column(Path(out) / f"{i}.csv" if target == "parts/" else Path(out))[:3].tolist())
+    assert found[0] == found[1]
+    if codes is CODES:
+        given = {"groups": codes[:3]} if kind == "groups" else {"features": {"city": codes[:3]}}
+        assert found[0] == made.predict_proba([0.5] * 3, **given).tolist()
+        assert len(set(found[0])) == 3
+
+
+@pytest.mark.parametrize("kind", ["segments", "groups"])
+def test_evaluate_reads_codes_of_the_fit_as_text(kind: str, tmp_path: Path) -> None:
+    made = calibrators_by_code(CODES)[kind]
+    rng = np.random.default_rng(1)
+    p, y, code = rng.random(300), rng.random(300) < 0.5, np.resize(CODES[:3], 300)
+    rows = "".join(f"{a},{int(b)},{c}\n" for a, b, c in zip(p, y, code, strict=True))
+    (tmp_path / "t.csv").write_text(f"p,y,city\n{rows}")
+    q = made.predict_proba(p, **({"groups": code} if kind == "groups" else {"features": {"city": code}}))
+    found = engines.evaluate(tmp_path / "t.csv", calibrator=made)
+    assert found["brier"].value == pytest.approx(cb.evaluate(y, q)["brier"].value, rel=1e-12)
+
+
 def test_levels_of_other_types_are_matched_as_text() -> None:
     assert match_levels([17, 1, 20], ["001", "017", "A20"]) == pytest.approx([1.0, 0.0, np.nan], nan_ok=True)
     assert match_levels([7], ["007", "7"]) == [1.0]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from calibrant.tables import formats, read_columns
+from calibrant.errors import InvalidInputError
+from calibrant.tables import formats, open_rows, read_columns
 
 Make = Callable[[str, bytes], str]
 
@@ -18,6 +19,29 @@ Make = Callable[[str, bytes], str]
 def test_only_the_columns_asked_for_are_parsed(make: Make) -> None:
     path = make("t.csv", b"p,junk,y\n0.5,\xff\xfe,1\n0.25,x,0\n")
     assert read_columns(path, ["y", "p"]).to_pydict() == {"y": [1, 0], "p": [0.5, 0.25]}
+
+
+def test_columns_are_read_as_text_where_that_is_asked_for(make: Make, tmp_path: Path) -> None:
+    path = make("t.csv", b"p,code,when\n1,007,2026-01-01\n2,,true\n3,1.50,NA\n")
+    code, when = ["007", None, "1.50"], ["2026-01-01", "true", None]
+    rows = open_rows(path).with_text(["code", "when", "other"])
+    assert rows.read().to_pydict() == {"p": [1, 2, 3], "code": code, "when": when}
+    (batch,) = rows.scan(["when", "code"])
+    assert batch.table.to_pydict() == {"when": when, "code": code}
+    for city in ("1", "2"):
+        (tmp_path / "d" / f"city={city}").mkdir(parents=True)
+        (tmp_path / "d" / f"city={city}" / "t.csv").write_bytes(b"code\n07\n")
+    folder = open_rows(tmp_path / "d")
+    assert folder.read().to_pydict() == {"code": [7, 7], "city": [1, 2]}
+    assert folder.with_text(["city", "code"]).read().to_pydict() == {"code": ["07", "07"], "city": ["1", "2"]}
+
+
+def test_text_of_another_encoding_is_told_where_a_column_is_read_as_text(make: Make) -> None:
+    rows = open_rows(make("t.csv", b"p,code\n1,\xff\xfe\n")).with_text(["code"])
+    with pytest.raises(InvalidInputError, match="is not UTF-8 text"):
+        rows.read()
+    with pytest.raises(InvalidInputError, match="is not UTF-8 text"):
+        list(rows.scan(["code"]))
 
 
 def test_integers_that_become_fractions_late_are_read_exactly(make: Make) -> None:

@@ -81,6 +81,7 @@ class Request:
         inputs = source.select(score or ["p"]) if fitted is None else fitted.required
         models = named_models(self.versus, self.score, source, inputs)
         read = [*inputs, *(name for columns in models.values() for name in columns), *source.select(self.beside)]
+        source = source if fitted is None else source.with_text(fitted.as_text)
         source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
         if fitted is not None:
             source = CalibratedSource(source, fitted)

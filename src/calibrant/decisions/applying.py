@@ -54,6 +54,8 @@ class _Reader(NamedTuple):
     decide: Callable[[pa.Table, dict[str, FloatArray]], IntArray]
     #: Columns of features, whose values may be missing.
     optional: Sequence[str] = ()
+    #: Columns that a calibrator was fitted to as text.
+    as_text: Sequence[str] = ()
 
 
 def apply_policy(
@@ -94,10 +96,13 @@ def apply_policy(
 
     inputs = [*reader.inputs, *(name for name in named if name not in reader.inputs)]
     optional = [name for name in reader.optional if name not in named]
+    as_text = [name for name in reader.as_text if name not in named]
     return append_columns(
         source,
         target,
-        columns=NewColumns(inputs, [column], compute, missing, texts=policy.actions, optional=optional),
+        columns=NewColumns(
+            inputs, [column], compute, missing, texts=policy.actions, optional=optional, as_text=as_text
+        ),
         fingerprint=_fingerprint(policy, calibrator),
         format=format,
         table=table,
@@ -124,12 +129,12 @@ def _of_classes(
 ) -> _Reader:
     """Read probabilities, or what a calibrator makes of scores."""
     names = [score] if isinstance(score, str) else list(score)
-    problem, optional = policy.problem, list[str]()
+    problem, optional, as_text = policy.problem, list[str](), list[str]()
     if calibrator is not None:
         check_fitted(calibrator, Fitted, "apply")
         columns = FittedColumns.of(calibrator, score=names, group=group)
         read: Callable[[pa.Table], FloatArray] = columns.probabilities
-        names, optional = columns.inputs, columns.optional
+        names, optional, as_text = columns.inputs, columns.optional, columns.as_text
     elif group is not None:
         raise InvalidInputError("group= names what a calibrator was fitted by, and there is none. Leave it out.")
     else:
@@ -140,7 +145,7 @@ def _of_classes(
         values = read(rows.select([name for name in rows.column_names if name not in beside]))
         return policy.codes(values, problem.loss_of_rows(len(values), given))
 
-    return _Reader(names, decide, optional)
+    return _Reader(names, decide, optional, as_text)
 
 
 def _probabilities_of(policy: Policy) -> Callable[[pa.Table], FloatArray]:

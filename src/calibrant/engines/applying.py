@@ -66,7 +66,8 @@ def apply(
     fitted : Fitted
         Anything that `cb.save` takes: a calibrator, one by group or of several labels, a shift, a chain.
     source, format, table
-        As in `cb.engines.summarise`.
+        As in `cb.engines.summarise`. Columns of groups and features that were text in the fit are read as text from
+        files that don't say of what types columns are, such as CSV.
     target : path-like, optional
         A file, which appears whole or not at all; its suffix says the format. Or a folder, for a source that is a file
         or a folder: the result is then written in parts, and a run that was killed and is started again redoes only

@@ -147,7 +147,7 @@ def evaluate(
     if calibrator is not None:
         columns = FittedColumns.to_measure(calibrator, rows, score=score, group=group)
         needed = list(dict.fromkeys([*columns.required, *(name for name in of.values() if name is not None)]))
-        calibrated = CalibratedSource(opened_for(missing, rows, needed), columns)
+        calibrated = CalibratedSource(opened_for(missing, rows.with_text(columns.as_text), needed), columns)
         reader = RowReader(calibrated, score=calibrated.outputs, classes=calibrated.classes, **of)
     else:
         reader = RowReader(rows, score=score or "p", input=input, classes=classes, missing=missing, **of)

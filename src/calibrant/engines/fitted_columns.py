@@ -104,6 +104,11 @@ class FittedColumns:
         return [name for name in self.fitted.feature_names if name not in self.score and name != self.group]
 
     @property
+    def as_text(self) -> list[str]:
+        """Names of the columns of groups and features that are text, also where a file has but numbers in them."""
+        return [name for name in self.fitted.text_names(self.group) if name not in self.score]
+
+    @property
     def required(self) -> list[str]:
         """Names or patterns of the columns that no row may lack."""
         return [name for name in self.inputs if name not in self.optional]
@@ -113,7 +118,7 @@ class FittedColumns:
         is_pattern = any(c in "*?[" for c in "".join(self.score))
         outputs = self.fitted.output_names(column, 1 if len(self.score) == 1 and not is_pattern else 2)
         compute = replace(self, hint=KEEP_HINT).probabilities
-        return NewColumns(self.inputs, outputs, compute, missing, optional=self.optional)
+        return NewColumns(self.inputs, outputs, compute, missing, optional=self.optional, as_text=self.as_text)
 
     def probabilities(self, table: pa.Table) -> FloatArray:
         """Return the probabilities of the rows of a table that holds the inputs and nothing else."""

@@ -177,6 +177,9 @@ class GroupedCalibrator(Configured, MapFitted):
         )
         return self
 
+    def text_names(self, group: str | None) -> tuple[str, ...]:
+        return () if group is None or self.groups_.dtype.kind != "O" else (group,)
+
     def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:
         """Check the groups of new rows; a group that was not seen at fit has the code -1."""
         name = self.group_name_ or _GROUPS

@@ -31,6 +31,11 @@ class FeatureColumn:
         """Whether it holds numbers or categories."""
         return "number" if self.levels is None else "category"
 
+    @property
+    def is_text(self) -> bool:
+        """Whether its levels are text."""
+        return self.levels is not None and self.levels.dtype.kind == "O"
+
     def in_words(self) -> str:
         """Return its kind, and how many levels a category has."""
         return "number" if self.levels is None else f"category of {count(len(self.levels), 'level')}"

@@ -51,6 +51,11 @@ class TreesOnFeatures(Configured):
             return ()
         return tuple(self.columns_[j - self.n_margins].name for j in self.trees_.used_columns if j >= self.n_margins)
 
+    def text_names(self, group: str | None) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the features that it needs whose levels are text."""
+        text = {column.name for column in self.columns_ if column.is_text}
+        return tuple(name for name in self.feature_names if name in text)
+
     def feature_kinds(self) -> dict[str, Any]:
         """Return the `names` and `kinds` of the features that it needs, as `read_features` takes them."""
         return {"names": self.feature_names, "kinds": {column.name: column.kind for column in self.columns_}}

@@ -71,8 +71,8 @@ def append_columns(
     Where source and target share a format, the rest of a text table keeps its bytes (quotes, line endings, `007`, blank
     lines, a missing last line ending), and a Parquet file keeps its types, metadata, row groups (up to 2^20 rows) and
     codec; memory is bounded by a few megabytes of text, or by one row group. Where they don't, values are converted by
-    their Arrow types, and a text source is read into memory. Numbers are written in the shortest form that reads back
-    as the same float64.
+    their Arrow types, inputs that are read as text as text, and a text source is read into memory. Numbers are written
+    in the shortest form that reads back as the same float64.
     """
     refuse_remote(target)
     is_path = isinstance(source, (str, os.PathLike)) and not is_database(source)
@@ -83,9 +83,10 @@ def append_columns(
     to = _target_format(target, file)
     if file is not None and to == file.format:
         with open_target(target) as out, explained(file.name):
-            done = _append(table_file(file), out, target, columns, advance)
+            done = _append(table_file(file).with_text(columns.as_text), out, target, columns, advance)
             return Applied(done.n_rows, n_missing=done.n_missing)
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
+    rows = rows.with_text(columns.as_text)
     with open_target(target) as out, explained(rows.name), packed_for(target, out) as packed:
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
         done = write_tables(tables, packed, to, columns, rows.name, advance)
@@ -172,7 +173,8 @@ def _append_in_parts(
         raise InvalidInputError(
             f"the target {os.fspath(target)} lies in the source {os.fspath(source)}. Write somewhere else."
         )
-    files = many_files(source, format) if is_many(source) else [table_file(one_file(source, format))]
+    found = many_files(source, format) if is_many(source) else [table_file(one_file(source, format))]
+    files = [file.with_text(new.as_text) for file in found]
     by_path = {_path_below(file, root): file for file in files}
     for file in files:  # before the first part is written
         if file.file.format != "jsonl":  # whose columns only reading all of it tells

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
 
@@ -35,6 +36,12 @@ class DelimitedFile(TableFile):
     def __init__(self, file: FileBytes) -> None:
         super().__init__(file)
         self.delimiter, self.decimal = file.delimiter, file.decimal
+        self._as_text: frozenset[str] = frozenset()
+
+    def with_text(self, columns: Collection[str]) -> Self:
+        made = copy(self)
+        made._as_text = frozenset(columns)
+        return made
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -79,11 +86,12 @@ class DelimitedFile(TableFile):
         if any(b'"' in chunk for chunk in self.file.chunks()):
             for _ in text_chunks(self.file, self.delimiter):
                 pass  # which finds a quote that is never closed: Arrow takes the rest of the file for its field
+        texts = [name for name in columns if name in self._as_text]
         try:
-            return self._read_csv(self.file.open_arrow, pc.ReadOptions(block_size=_READ_BYTES), columns)
+            return self._read_csv(self.file.open_arrow, pc.ReadOptions(block_size=_READ_BYTES), columns, texts)
         except pa.ArrowInvalid:  # without threads the message names the row
             options = pc.ReadOptions(block_size=_READ_BYTES, use_threads=False)
-            return self._read_csv(self.file.open_arrow, options, columns)
+            return self._read_csv(self.file.open_arrow, options, columns, texts)
 
     def _open(self) -> tuple[bytes, tuple[str, ...], Iterator[TextChunk]]:
         """Return the text up to the end of the header, the names in it, and what follows."""
@@ -108,8 +116,9 @@ class DelimitedFile(TableFile):
         keys = [f"column {i}" for i in range(len(names))]  # names may repeat among the columns that nobody asks for
         options = pc.ReadOptions(column_names=keys, use_threads=False, block_size=len(chunk.data) + 1)
         chosen = [keys[names.index(name)] for name in columns]
+        texts = [key for key, name in zip(chosen, columns, strict=True) if name in self._as_text]
         with explained(self.name, first_record=n_before + 2):
-            table = self._read_csv(lambda: pa.BufferReader(chunk.data), options, chosen)
+            table = self._read_csv(lambda: pa.BufferReader(chunk.data), options, chosen, texts)
         if chunk.ends is not None and (n_records := chunk.n_rows) != table.num_rows:
             raise InvalidInputError(
                 f"{self.name}: {n_records:,} records read as {table.num_rows:,} rows. "
@@ -117,33 +126,49 @@ class DelimitedFile(TableFile):
             )
         return table.rename_columns(list(columns))
 
-    def _read_csv(self, open_text: Callable[[], Any], options: pc.ReadOptions, columns: list[str]) -> pa.Table:
-        """Let Arrow read columns: an empty or `NA` field is missing, a quoted one only where all others are no text."""
+    def _read_csv(
+        self, open_text: Callable[[], Any], options: pc.ReadOptions, columns: list[str], texts: Collection[str]
+    ) -> pa.Table:
+        """Let Arrow read columns: an empty or `NA` field is missing, a quoted one only where all others are no text.
+
+        `texts` are those of the columns that are read as text whatever their values look like.
+        """
         import pyarrow as pa
         import pyarrow.compute
 
-        table = self._convert(open_text(), options, columns, quoted_is_null=False)
+        table = self._convert(open_text(), options, columns, texts, quoted_is_null=False)
         if any(pa.types.is_binary(field.type) for field in table.schema):
             raise not_text(self.name, UTF8, "some values are other bytes")
         for i, name in enumerate(table.column_names):
+            if name in texts:
+                continue
             if pa.types.is_string(table[name].type) and pa.compute.any(pa.compute.equal(table[name], "")).as_py():
                 with suppress(pa.ArrowInvalid):  # text that comes after numbers
-                    again = self._convert(open_text(), options, [name], quoted_is_null=True)[name]
+                    again = self._convert(open_text(), options, [name], (), quoted_is_null=True)[name]
                     if not (pa.types.is_string(again.type) or pa.types.is_null(again.type)):
                         table = table.set_column(i, name, again)
         return table
 
-    def _convert(self, text: Any, options: pc.ReadOptions, columns: list[str], *, quoted_is_null: bool) -> pa.Table:
+    def _convert(
+        self, text: Any, options: pc.ReadOptions, columns: list[str], texts: Collection[str], *, quoted_is_null: bool
+    ) -> pa.Table:
+        import pyarrow as pa
         import pyarrow.csv as pc
 
         parsing = pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         conversion = pc.ConvertOptions(
             include_columns=columns,
+            column_types=dict.fromkeys(texts, pa.string()),
             strings_can_be_null=True,
             quoted_strings_can_be_null=quoted_is_null,
             decimal_point=self.decimal,
         )
-        return pc.read_csv(text, options, parsing, conversion)
+        try:
+            return pc.read_csv(text, options, parsing, conversion)
+        except pa.ArrowInvalid as error:
+            if "invalid UTF8" in str(error):  # in a column that is said to be text
+                raise not_text(self.name, UTF8, "some values are other bytes") from None
+            raise
 
     def _fields(self, values: FloatArray, new: NewColumns) -> list[bytes | None]:
         """Return what follows each row: each new value with a delimiter before it; None where the row is left out."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, MissingPackageError, unknown_name, warn
@@ -204,6 +205,12 @@ class FolderSource(RowSource):
     def names(self) -> tuple[str, ...]:
         """The names of the columns of the first file, and of its folders."""
         return tuple(dict.fromkeys((*self.files[0].names, *self._partitions[0])))
+
+    def with_text(self, columns: Collection[str]) -> Self:
+        made = copy(self)
+        made.files = [file.with_text(columns) for file in self.files]
+        made._are_whole = {key: is_whole and key not in columns for key, is_whole in self._are_whole.items()}
+        return made
 
     @cached_property
     def n_rows(self) -> int | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
@@ -129,6 +129,13 @@ class RowSource(ABC):
         yield first.table
         for batch in batches:
             yield batch.table.cast(first.table.schema)
+
+    def with_text(self, columns: Collection[str]) -> Self:  # noqa: ARG002
+        """Return the source with the named columns read as text, where it finds the types of columns by their values.
+
+        Sources that store the types of columns keep them.
+        """
+        return self
 
     def scan_distinct(self, column: str) -> Iterator[Batch]:
         """Read the values of a column; an engine that can leaves out what repeats."""

@@ -54,6 +54,7 @@ class NewColumns:
 
     `missing` says what becomes of rows that lack an input, but for those of `optional`; "error" leaves it to what
     computes the columns. Where there are `texts`, values are their numbers, and the texts are what is written.
+    `as_text` names inputs that are read as text from a file that doesn't say of what types its columns are.
     """
 
     inputs: Sequence[str]
@@ -62,6 +63,7 @@ class NewColumns:
     missing: MissingInput = "error"
     texts: Sequence[str] = ()
     optional: Sequence[str] = ()
+    as_text: Sequence[str] = ()
 
     @property
     def required(self) -> list[str]:
