@@ -85,6 +85,11 @@ def test_whole_numbers_are_a_category_where_that_is_asked_for() -> None:
     np.testing.assert_array_equal(found.values, [1.0, 0.0, 1.0])
 
 
+def test_numbers_beyond_64_bits_are_no_levels() -> None:
+    with pytest.raises(InvalidInputError, match=r"id row 1: 1e\+20 is beyond the integers of 64 bits \(2 of 3 rows\)"):
+        as_feature([1.0, 1e20, 2e20], "id", "category")
+
+
 def test_only_the_named_columns_are_looked_at() -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "when": pd.to_datetime(["2026-01-01", "2026-01-02"])})
     assert list(read_features(frame, 2, "scores", names=["age"])) == ["age"]

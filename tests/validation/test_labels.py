@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from calibrant.errors import InvalidLabelError, ShapeError
-from calibrant.validation import as_labels, check_both_classes
+from calibrant.validation import as_groups, as_labels, check_both_classes
 
 KINDS = {
     "ints": ([0, 1, 1, 0], [0, 1]),
@@ -81,6 +81,19 @@ def test_labels_on_both_sides_of_what_int64_holds():
     assert labels.classes.tolist() == [3, 2**63 + 5]
     with pytest.raises(InvalidLabelError, match="no 64 bits can hold"):
         as_labels([-1, 2**63 + 5])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_floats_are_whole_numbers_as_far_as_int64_goes(kind):
+    ends = np.array([-(2.0**15), 2.0**15] if kind is np.float16 else [-(2.0**63), 2.0**62], kind)
+    assert as_labels(ends).classes.tolist() == [int(x) for x in ends]
+
+
+@pytest.mark.parametrize("values", [[1.0, 2.0**63, 1e20], pa.array([1.0, 2.0**63, -1e20])], ids=["list", "arrow"])
+@pytest.mark.parametrize("read", [as_labels, as_groups])
+def test_floats_beyond_int64_are_refused_and_not_made_one_label(read, values):
+    with pytest.raises(InvalidLabelError, match=r"row 1: 9\.22.*e\+18 is beyond .* 64 bits \(2 of 3 rows\)\. .* Pass"):
+        read(values)
 
 
 def test_named_classes_may_lack_rows():

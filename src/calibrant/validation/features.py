@@ -13,6 +13,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, 
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, check_same_length
+from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits
 from calibrant.validation.scores import is_arrow_array, is_null, one_array
 
 #: A number is compared with thresholds, a category with sets of levels.
@@ -226,6 +227,10 @@ def _as_category(feature: Feature, name: str) -> Feature:
     if odd.any():
         problem = f"{values[odd.argmax()].item()!r} is no level of a category"
         raise InvalidInputError(at_first(odd, name, problem, "Leave it out of categorical: numbers are cut by value."))
+    large = beyond_64_bits(values)
+    if large.any():
+        problem = f"{values[large.argmax()].item()!r} is beyond the integers of 64 bits"
+        raise InvalidInputError(at_first(large, name, problem, FLOAT_FIX))
     levels, codes = np.unique(values[is_given], return_inverse=True)
     out = np.full(values.size, np.nan)
     out[is_given] = codes

@@ -13,7 +13,7 @@ from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first
-from calibrant.validation.levels import level_text, match_levels
+from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits, level_text, match_levels
 from calibrant.validation.scores import ArrayLike, arrow_numbers, as_columns, is_arrow_array, is_null
 
 
@@ -232,6 +232,10 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
             order = "labels first, scores second" if name == "y_true" else "scores first, labels second"
             fix = f"Labels can't be continuous. Are labels and scores swapped? Pass {order}."
             raise InvalidLabelError(at_first(odd, name, problem, fix))
+        large = beyond_64_bits(values)
+        if large.any():
+            problem = f"{values[large.argmax()].item()!r} is beyond the integers of 64 bits"
+            raise InvalidLabelError(at_first(large, name, problem, FLOAT_FIX))
         return values.astype(np.int64)
     if kind in "UT":
         return values.astype(object)

@@ -1,4 +1,4 @@
-"""Levels of a category, or names of groups, found among those of a fit, whatever types the two have."""
+"""Levels of a category, labels and groups: which numbers name one, and which of a fit they are, whatever their types."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from calibrant.numerics import BoolArray
+
+#: What to do about floats that are no names for certain.
+FLOAT_FIX = (
+    "A float of this size stands for many whole numbers. Pass integers of 64 bits, or strings; in a text file write a "
+    "letter before each."
+)
+_TOO_LARGE = np.float64(2.0**63)
 _TRUTH_VALUES = {"true": True, "false": False}
 #: A whole number of 64 bits as a text file writes it, which may be one of a column of floats.
 _WHOLE = re.compile(r"(-?[0-9]{1,20})(\.0*)?")
+
+
+def beyond_64_bits(values: npt.NDArray[np.floating[Any]]) -> BoolArray:
+    """Say which floats are no whole numbers of 64 bits, as which they would all become the same one."""
+    return np.asarray((values >= _TOO_LARGE) | (values < -_TOO_LARGE))
 
 
 def match_levels(given: Sequence[Any], known: Sequence[Any]) -> list[float]:
