@@ -232,6 +232,19 @@ def test_numbers_can_be_read_as_categories() -> None:
     assert q[1] < 0.36 < 0.43 < q[0]
 
 
+def test_ids_that_float64_can_not_tell_apart_are_categories_of_their_own() -> None:
+    p, y, _ = rows(6, is_off=False)
+    ids = 2**53 + np.arange(N) % 2
+    y = np.where(ids % 2 == 1, np.random.default_rng(2).random(N) < p**3, y)
+    made = cb.SegmentCalibrator("sigmoid", categorical=["id"]).fit(p, y, features={"id": ids})
+    even, odd = made.predict_proba([0.5, 0.5], features={"id": [2**53, 2**53 + 1]})
+    assert odd < 0.4 < even
+    with pytest.raises(
+        InvalidInputError, match=r"column 'id' has the level 9007199254740992.* Fit to its values as text"
+    ):
+        cb.persistence.to_sql(made, "duckdb", columns=["p"])
+
+
 @pytest.mark.parametrize("is_bool", [True, False])
 def test_a_truth_value_is_the_same_as_zero_and_one(is_bool: bool) -> None:
     """As in SQL and ONNX, where a model has one answer for both."""

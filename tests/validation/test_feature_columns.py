@@ -85,6 +85,38 @@ def test_whole_numbers_are_a_category_where_that_is_asked_for() -> None:
     np.testing.assert_array_equal(found.values, [1.0, 0.0, 1.0])
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        [2**53 + 1, None, 2**53],
+        [2**53 + 1, float("nan"), 2**53],
+        np.array([2**53 + 1, None, 2**53], dtype=object),
+        np.ma.masked_array([2**53 + 1, 9, 2**53], mask=[False, True, False]),
+        pd.Series([2**53 + 1, None, 2**53], dtype="Int64"),
+        pl.Series([2**53 + 1, None, 2**53]),
+        pa.array([2**53 + 1, None, 2**53]),
+    ],
+    ids=lambda column: f"{type(column).__module__}.{type(column).__name__}",
+)
+def test_large_integers_are_levels_of_their_own(column) -> None:
+    """Two of them may be one float64."""
+    found = as_feature(column, "id", "category")
+    assert found.levels is not None
+    assert found.levels.tolist() == [2**53, 2**53 + 1]
+    np.testing.assert_array_equal(found.values, [1.0, np.nan, 0.0])
+
+
+@pytest.mark.parametrize("make", [list, np.uint64, lambda values: pa.array(values, pa.uint64())])
+def test_levels_may_take_all_64_bits(make) -> None:
+    found = as_feature(make([2**64 - 1, 2**64 - 2, 5]), "id", "category")
+    assert found.levels is not None
+    assert found.levels.tolist() == [5, 2**64 - 2, 2**64 - 1]
+    with pytest.raises(InvalidInputError, match="id holds integers that no 64 bits can hold"):
+        as_feature([2**64, 1], "id", "category")
+    with pytest.raises(InvalidInputError, match="id holds integers that no 64 bits can hold"):
+        as_feature([2**63, -1], "id", "category")
+
+
 def test_numbers_beyond_64_bits_are_no_levels() -> None:
     with pytest.raises(InvalidInputError, match=r"id row 1: 1e\+20 is beyond the integers of 64 bits \(2 of 3 rows\)"):
         as_feature([1.0, 1e20, 2e20], "id", "category")

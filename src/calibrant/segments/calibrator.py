@@ -261,7 +261,11 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
         first, columns = self.n_margins, {}
         for j in self.trees_.used_columns:
             known = None if j < first else self.columns_[j - first]
-            columns[j] = b.column(margins, j) if known is None else b.feature(known.name, known.levels)
+            if known is None:
+                columns[j] = b.column(margins, j)
+            else:
+                known.check_exportable()
+                columns[j] = b.feature(known.name, known.levels)
         return b.trees(columns, self.trees_)
 
     def encode(self) -> dict[str, Any]:

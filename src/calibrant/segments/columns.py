@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.document_field import DocumentField
+from calibrant.errors import InvalidInputError
 from calibrant.maps import MOST_LEVELS
 from calibrant.numerics import FloatArray
 from calibrant.phrases import count
@@ -17,6 +18,8 @@ from calibrant.validation import Feature, FeatureKind, Features, match_levels
 
 #: Levels of a category that get a code; the rarer ones count as missing. One code of 8 bits is kept for these.
 MOST_KEPT = MOST_LEVELS - 2
+#: From here on float64 doesn't hold all whole numbers.
+_NOT_EXACT = 2**53
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,16 @@ class FeatureColumn:
     def is_text(self) -> bool:
         """Whether its levels are text."""
         return self.levels is not None and self.levels.dtype.kind == "O"
+
+    def check_exportable(self) -> None:
+        """Raise InvalidInputError where levels are too large for SQL and ONNX, which read them as float64."""
+        if self.levels is not None and self.levels.dtype.kind in "iu":
+            large = next((level for level in self.levels.tolist() if abs(level) >= _NOT_EXACT), None)
+            if large is not None:
+                raise InvalidInputError(
+                    f"column {self.name!r} has the level {large}, and SQL and ONNX read numbers as float64, which can't "
+                    "tell it from the next one. Fit to its values as text."
+                )
 
     def in_words(self) -> str:
         """Return its kind, and how many levels a category has."""

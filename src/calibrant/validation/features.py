@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -100,16 +101,19 @@ def feature_columns(features: object) -> dict[str, Any]:
 def as_feature(column: object, name: str, kind: FeatureKind | None = None) -> Feature:
     """Check one column, and read it as a kind, by default that of its values; `name` is for messages."""
     if isinstance(column, (list, tuple)):
-        column = _array_of(column, name)
-    found = _of_numpy(column, name) if isinstance(column, np.ndarray) else _of_arrow(_to_arrow(column, name), name)
+        column = _array_of(column, name, kind)
+    if isinstance(column, np.ndarray):
+        found = _of_numpy(column, name, kind)
+    else:
+        found = _of_arrow(_to_arrow(column, name), name, kind)
     if kind is None or kind == found.kind:
         return found
     return _as_category(found, name) if kind == "category" else _as_number(found, name)
 
 
-def _array_of(column: list[Any] | tuple[Any, ...], name: str) -> npt.NDArray[Any]:
+def _array_of(column: list[Any] | tuple[Any, ...], name: str, kind: FeatureKind | None) -> npt.NDArray[Any]:
     kinds = {type(value) for value in column}
-    if kinds <= {int, float} or kinds <= {bool}:
+    if kinds <= {bool} or (kinds <= {int, float} and kind != "category"):  # where a float may not hold a level
         return np.array(column)
     array = np.empty(len(column), dtype=object)
     for i, value in enumerate(column):
@@ -119,13 +123,16 @@ def _array_of(column: list[Any] | tuple[Any, ...], name: str) -> npt.NDArray[Any
     return array
 
 
-def _of_numpy(values: npt.NDArray[Any], name: str) -> Feature:
+def _of_numpy(values: npt.NDArray[Any], name: str, kind: FeatureKind | None) -> Feature:
     if values.ndim != 1:
         raise InvalidTypeError(f"{name} has shape {values.shape}. Pass one value per row, shape (n,).")
     if isinstance(values, np.ma.MaskedArray):
         is_masked, values = np.ma.getmaskarray(values), values.data.astype(object)
         values[is_masked] = None
     match values.dtype.kind:
+        case "i" | "u" if kind == "category":
+            levels, codes = np.unique(values, return_inverse=True)
+            return Feature(codes.astype(np.float64), _level_array(levels.tolist(), name))
         case "f" | "i" | "u":
             return _numbers(values.astype(np.float64), name)
         case "b":
@@ -134,12 +141,12 @@ def _of_numpy(values: npt.NDArray[Any], name: str) -> Feature:
             levels, codes = np.unique(values, return_inverse=True)
             return Feature(codes.reshape(-1).astype(np.float64), levels.astype(object))
         case "O":
-            return _of_objects(values, name)
+            return _of_objects(values, name, kind)
         case _:
             raise _no_feature(name, values.dtype.name)
 
 
-def _of_objects(values: npt.NDArray[Any], name: str) -> Feature:
+def _of_objects(values: npt.NDArray[Any], name: str, kind: FeatureKind | None) -> Feature:
     """Read Python objects of one kind, of which some may be missing."""
     missing = np.fromiter((is_null(v) or v != v for v in values.tolist()), np.bool_, values.size)
     given = values[~missing].tolist()
@@ -148,11 +155,12 @@ def _of_objects(values: npt.NDArray[Any], name: str) -> Feature:
     if kinds <= {bool} and kinds:
         out[~missing] = given
         return Feature(out, np.array([False, True]))
-    if kinds == {str}:
-        levels = sorted(set(given))
+    is_whole = bool not in kinds and all(issubclass(k, numbers.Integral) for k in kinds)
+    if kinds == {str} or (kind == "category" and is_whole):
+        levels = sorted(set(given) if kinds == {str} else set(map(int, given)))
         place = {level: float(i) for i, level in enumerate(levels)}
         out[~missing] = [place[v] for v in given]
-        return Feature(out, np.array(levels, dtype=object))
+        return Feature(out, _level_array(levels, name))
     for i, value in zip(np.flatnonzero(~missing).tolist(), given, strict=True):
         if isinstance(value, (str, bool, np.bool_)) or not hasattr(value, "__float__"):
             raise InvalidTypeError(
@@ -175,7 +183,7 @@ def _to_arrow(column: object, name: str) -> Any:
     return series.to_arrow()
 
 
-def _of_arrow(column: Any, name: str) -> Feature:
+def _of_arrow(column: Any, name: str, of: FeatureKind | None) -> Feature:
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -193,7 +201,9 @@ def _of_arrow(column: Any, name: str) -> Feature:
             _level_array([levels[i] for i in order], name),
         )
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
-        return _of_arrow(column.cast(pa.large_string()).dictionary_encode(), name)
+        return _of_arrow(column.cast(pa.large_string()).dictionary_encode(), name, of)
+    if pa.types.is_integer(kind) and of == "category":
+        return _of_arrow(column.dictionary_encode(), name, of)
     if pa.types.is_boolean(kind):
         return Feature(column.cast(pa.float64()).to_numpy(zero_copy_only=False), np.array([False, True]))
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
@@ -206,8 +216,13 @@ def _level_array(levels: list[Any], name: str) -> npt.NDArray[Any]:
     kinds = {type(level) for level in levels}
     if kinds <= {str}:
         return np.array(levels, dtype=object)
-    if kinds == {bool} or kinds == {int}:
+    if kinds == {bool}:
         return np.array(levels)
+    if kinds == {int}:
+        try:
+            return np.array(levels, dtype=np.int64 if levels[-1] <= np.iinfo(np.int64).max else np.uint64)
+        except OverflowError:
+            raise InvalidInputError(f"{name} holds integers that no 64 bits can hold. Pass them as strings.") from None
     raise InvalidTypeError(f"{name} has the levels {quoted(levels, most=5)}. Levels are text or whole numbers.")
 
 
