@@ -69,6 +69,15 @@ def test_levels_and_codes_give_the_values_back(values: list[str | None]) -> None
     assert found.levels.tolist() == sorted({value for value in values if value is not None})
 
 
+@pytest.mark.parametrize("values", [["b", "a", "a", None], [7, 5, 5, None]])
+def test_dictionaries_of_arrow_may_repeat_values_and_hold_null(values) -> None:
+    indices = pa.array([0, 1, 2, 3, None])
+    found = as_feature(pa.DictionaryArray.from_arrays(indices, pa.array(values)), "x")
+    assert found.levels is not None
+    assert found.levels.tolist() == values[1::-1]
+    np.testing.assert_array_equal(found.values, [1.0, 0.0, 0.0, np.nan, np.nan])
+
+
 def test_truth_values_are_a_category_or_zero_and_one() -> None:
     flags = [True, False, None]
     as_category, as_number = as_feature(flags, "x"), as_feature(flags, "x", "number")

@@ -190,14 +190,17 @@ def _of_arrow(column: Any, name: str, of: FeatureKind | None) -> Feature:
         column = one_array(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
-        levels = column.dictionary.to_pylist()
-        used = np.flatnonzero(np.bincount(column.indices.drop_null().to_numpy(), minlength=len(levels)))
+        if pa.types.is_nested(kind.value_type):
+            raise _no_feature(name, str(kind))
+        distinct = column.dictionary.dictionary_encode()  # whose values may be null, or there twice
+        indices, levels = distinct.indices.take(column.indices), distinct.dictionary.to_pylist()
+        used = np.flatnonzero(np.bincount(indices.drop_null().to_numpy(), minlength=len(levels)))
         order = sorted(used.tolist(), key=lambda i: levels[i])
         place = np.full(max(len(levels), 1), np.nan)
         place[order] = np.arange(len(order))
-        codes = column.indices.fill_null(0).to_numpy()
+        codes = indices.fill_null(0).to_numpy()
         return Feature(
-            np.where(column.is_null().to_numpy(zero_copy_only=False), np.nan, place[codes]),
+            np.where(indices.is_null().to_numpy(zero_copy_only=False), np.nan, place[codes]),
             _level_array([levels[i] for i in order], name),
         )
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view():
