@@ -78,6 +78,20 @@ def test_dictionaries_of_arrow_may_repeat_values_and_hold_null(values) -> None:
     np.testing.assert_array_equal(found.values, [1.0, 0.0, 0.0, np.nan, np.nan])
 
 
+def test_a_categorical_of_whole_floats_has_whole_numbers_as_levels() -> None:
+    """So pandas has it where integers were missing before it became a categorical."""
+    column = pd.Series([10, 2, None, 10]).astype("category")
+    assert column.cat.categories.dtype == np.float64
+    found, plain = as_feature(column, "x"), as_feature([10.0, 2.0, None, 10.0], "x", "category")
+    assert found.levels is not None
+    assert plain.levels is not None
+    assert found.levels.tolist() == plain.levels.tolist() == [2, 10]
+    np.testing.assert_array_equal(found.values, plain.values)
+    for values, error in (([1.5, 2.0], InvalidTypeError), ([1.0, 1e20], InvalidInputError)):
+        with pytest.raises(error, match="x h"):
+            as_feature(pd.Series(values).astype("category"), "x")
+
+
 def test_truth_values_are_a_category_or_zero_and_one() -> None:
     flags = [True, False, None]
     as_category, as_number = as_feature(flags, "x"), as_feature(flags, "x", "number")

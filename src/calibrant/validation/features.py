@@ -221,6 +221,8 @@ def _level_array(levels: list[Any], name: str) -> npt.NDArray[Any]:
         return np.array(levels, dtype=object)
     if kinds == {bool}:
         return np.array(levels)
+    if kinds == {float} and all(level.is_integer() for level in levels):  # as pandas has it of integers and NaN
+        return _level_array([int(level) for level in levels], name)
     if kinds == {int}:
         try:
             return np.array(levels, dtype=np.int64 if levels[-1] <= np.iinfo(np.int64).max else np.uint64)
