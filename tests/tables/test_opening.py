@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ from three_rows import CSV, JSON_LINES, TABLE
 
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.tables import open_rows, read_columns
+from calibrant.tables.opening import _is_whole
 from table_bytes import parquet_bytes
 
 Make = Callable[[str, bytes], str]
@@ -35,6 +37,26 @@ Make = Callable[[str, bytes], str]
 def test_every_format_gives_the_same_table(make: Make, name: str, data: bytes) -> None:
     assert read_columns(make(name, data)).equals(TABLE)
     assert read_columns(make(name, data), ["p", "y"]).equals(TABLE.select(["p", "y"]))
+
+
+def test_names_that_repeat_matter_only_where_they_are_read(make: Make) -> None:
+    frame = pd.DataFrame([[0.5, 1, 2]], columns=["p", "x", "x"], index=pd.Index([7], name="id"))
+    for source in (frame, {"p": [0.5], 1: [1], "1": [2]}):
+        rows = open_rows(source)
+        assert rows.read(["p"]).to_pydict() == {"p": [0.5]}
+        with pytest.raises(InvalidInputError, match=r"has two columns named '[x1]'\. Rename one of them"):
+            rows.read([rows.names[1]])
+    assert open_rows(frame).read(["id"]).to_pydict() == {"id": [7]}
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "9" * 5_000])
+def test_folders_named_by_numbers_beyond_64_bits_are_text(number: str, tmp_path: Path) -> None:
+    assert not _is_whole(number)
+    (tmp_path / f"g={number[:30]}").mkdir()
+    (tmp_path / f"g={number[:30]}" / "t.csv").write_bytes(CSV)
+    assert set(open_rows(tmp_path).read(["g"]).to_pydict()["g"]) == {number[:30]}
+    assert _is_whole("9223372036854775807")
+    assert _is_whole("-9223372036854775808")
 
 
 # --- refusals ------------------------------------------------------------------------------------------------

@@ -145,6 +145,36 @@ def test_numbers_beyond_64_bits_are_no_levels() -> None:
         as_feature([1.0, 1e20, 2e20], "id", "category")
 
 
+@pytest.mark.parametrize(
+    "features",
+    [
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        pd.DataFrame([[1, 2]], columns=[1, "1"]),
+        pa.table([[1], [2]], names=["a", "a"]),
+        {1: [1], "1": [2]},
+    ],
+    ids=["pandas", "pandas, as text", "arrow", "dict"],
+)
+def test_columns_of_one_name_are_refused(features) -> None:
+    with pytest.raises(InvalidInputError, match=r"features has two columns named '[a1]'\. Rename one of them"):
+        read_features(features, 1, "scores")
+
+
+@pytest.mark.parametrize("value", [np.datetime64("2020"), np.timedelta64(1, "D"), b"1", 1j])
+def test_lists_of_what_is_no_feature_are_refused(value) -> None:
+    with pytest.raises(InvalidTypeError, match=r"x mixes kinds or holds what is no feature: row 1 is"):
+        as_feature([None, value], "x")
+
+
+@pytest.mark.parametrize("digits", [400, 5_000])
+def test_numbers_larger_than_any_float_are_refused(digits: int) -> None:
+    for column in ([1, 10**digits], np.array([1, 10**digits], dtype=object)):
+        with pytest.raises(
+            InvalidInputError, match=r"x row 1: a number \(of type int\) that is larger than any float64"
+        ):
+            as_feature(column, "x")
+
+
 def test_only_the_named_columns_are_looked_at() -> None:
     frame = pd.DataFrame({"age": [1.0, 2.0], "when": pd.to_datetime(["2026-01-01", "2026-01-02"])})
     assert list(read_features(frame, 2, "scores", names=["age"])) == ["age"]

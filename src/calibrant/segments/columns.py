@@ -45,8 +45,8 @@ class FeatureColumn:
             large = next((level for level in self.levels.tolist() if abs(level) >= _NOT_EXACT), None)
             if large is not None:
                 raise InvalidInputError(
-                    f"column {self.name!r} has the level {large}, and SQL and ONNX read numbers as float64, which can't "
-                    "tell it from the next one. Fit to its values as text."
+                    f"column {self.name!r} has the level {large}, and SQL and ONNX read numbers as float64, which "
+                    "can't tell it from the next one. Fit to its values as text."
                 )
 
     def in_words(self) -> str:

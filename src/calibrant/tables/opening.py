@@ -140,7 +140,7 @@ def _open_object(source: Any) -> RowSource:
         return StreamSource("the stream", source.schema.names, lambda _: source, is_repeatable=False)
     if isinstance(source, Mapping):
         try:
-            columns = pa.table({str(name): pa.array(column) for name, column in source.items()})
+            columns = pa.table([pa.array(column) for column in source.values()], names=list(map(str, source)))
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InvalidInputError(
                 f"the mapping can't be made a table ({error}). Give each column as many values of one kind."
@@ -154,6 +154,10 @@ def _open_object(source: Any) -> RowSource:
             return iter(source.scanner(columns=columns, batch_size=BATCH_ROWS).to_reader())
 
         return StreamSource("the dataset", source.schema.names, scan)
+    if not getattr(getattr(source, "columns", None), "is_unique", True):  # of pandas, which Arrow refuses to convert
+        table = pa.table(source.set_axis(range(source.shape[1]), axis=1))
+        index = table.column_names[source.shape[1] :]
+        return _of_table(table.rename_columns([*map(str, source.columns), *index]), name)
     if hasattr(source, "__arrow_c_stream__"):
         return _of_table(pa.table(source), name)
     import narwhals as nw
@@ -245,7 +249,10 @@ def _partition_of(file: TableFile, root: PurePath) -> dict[str, str | None]:
 
 
 def _is_whole(text: str | None) -> bool:
-    return text is not None and text.isascii() and text.removeprefix("-").isdigit() and str(int(text)) == text
+    """Say whether a text is how a whole number of 64 bits is written."""
+    if text is None or len(text) > len(str(-(2**63))) or not (text.isascii() and text.removeprefix("-").isdigit()):
+        return False
+    return str(int(text)) == text and -(2**63) <= int(text) < 2**63
 
 
 # --- DuckDB, an extra that is imported when it is used ------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -81,21 +81,36 @@ def read_features(
 def feature_columns(features: object) -> dict[str, Any]:
     """Return the columns of a dict or a data frame by name."""
     if isinstance(features, Mapping):
+        _check_distinct(features)
         named = {str(name): column for name, column in features.items()}
     else:
         if isinstance(features, (np.ndarray, list, tuple, str)) or features is None:
             raise InvalidTypeError(f"features is a {type(features).__name__}, whose columns have no names. {_FIX}")
         import narwhals as nw
 
-        table = nw.from_native(features, allow_series=True, pass_through=True)
+        try:
+            table = nw.from_native(features, allow_series=True, pass_through=True)
+        except nw.exceptions.DuplicateError:
+            _check_distinct(getattr(features, "column_names", None) or features.columns)  # type: ignore[attr-defined]
+            raise
         if isinstance(table, nw.LazyFrame):
             raise InvalidTypeError(f"features is a lazy {type(features).__name__}. Call .collect() on it first.")
         if not isinstance(table, nw.DataFrame):
             raise InvalidTypeError(f"features is a {type(features).__name__}. {_FIX}")
+        _check_distinct(table.columns)
         named = {str(name): table.get_column(name) for name in table.columns}
     if not named:
         raise InvalidInputError(f"features has no columns. {_FIX}")
     return named
+
+
+def _check_distinct(names: Iterable[object]) -> None:
+    """Refuse names that are one as text."""
+    seen: set[str] = set()
+    for name in map(str, names):
+        if name in seen:
+            raise InvalidInputError(f"features has two columns named {name!r}. Rename one of them.")
+        seen.add(name)
 
 
 def as_feature(column: object, name: str, kind: FeatureKind | None = None) -> Feature:
@@ -162,12 +177,20 @@ def _of_objects(values: npt.NDArray[Any], name: str, kind: FeatureKind | None) -
         out[~missing] = [place[v] for v in given]
         return Feature(out, _level_array(levels, name))
     for i, value in zip(np.flatnonzero(~missing).tolist(), given, strict=True):
-        if isinstance(value, (str, bool, np.bool_)) or not hasattr(value, "__float__"):
+        try:
+            if isinstance(value, (str, bool, np.bool_)) or not hasattr(value, "__float__"):
+                raise TypeError
+            out[i] = float(value)
+        except (TypeError, ValueError):
             raise InvalidTypeError(
                 f"{name} mixes kinds or holds what is no feature: row {i} is {value!r:.60}. Pass numbers, text or "
                 "truth values, one kind per column."
-            )
-        out[i] = float(value)
+            ) from None
+        except OverflowError:  # of a number that may be too long to be shown
+            raise InvalidInputError(
+                f"{name} row {i}: a number (of type {type(value).__name__}) that is larger than any float64. "
+                "Pass codes as text."
+            ) from None
     return _numbers(out, name)
 
 

@@ -1,4 +1,4 @@
-"""Levels of a category, labels and groups: which numbers name one, and which of a fit they are, whatever their types."""
+"""Levels of a category, labels and groups: which numbers name one, and which of a fit they are, whatever their type."""
 
 from __future__ import annotations
 
