@@ -376,6 +376,21 @@ def test_one_file_becomes_a_folder_where_the_target_is_called_like_one(tmp_path:
     assert (tmp_path / "out" / "t.csv").read_text() == "id,q\n1,-1.0\n2,-2.0\n"
 
 
+@pytest.mark.parametrize("name", ["y.csv", "y.CSV", "y.parquet", "y.csv.gz"])
+@pytest.mark.parametrize("source", ["in", "in/*.csv"])
+def test_a_folder_of_parts_is_not_named_like_a_file(tmp_path: Path, name: str, source: str) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_bytes(b"p\n0.5\n")
+    new = NewColumns(["p"], ["q"], third)
+    with pytest.raises(InvalidInputError, match=rf"{name} is the name of a file\. Pass a folder, such as .*y\."):
+        append_columns(tmp_path / source, tmp_path / name, columns=new, fingerprint="f")
+    assert not (tmp_path / name).exists()
+    for _ in range(2):  # said to be a folder, or one already
+        append_columns(tmp_path / source, f"{tmp_path / name}/", columns=new, fingerprint="f")
+    append_columns(tmp_path / source, tmp_path / name, columns=new, fingerprint="f")
+    assert (tmp_path / name / "a.csv").is_file()
+
+
 def test_what_can_not_be_written_in_parts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "_calibrant.json").write_text('{"id": 1}\n')
     (tmp_path / "out").mkdir()

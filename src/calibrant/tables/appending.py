@@ -168,6 +168,12 @@ def _append_in_parts(
     root, folder = root_of(source), Path(target)
     if folder.exists() and not folder.is_dir():
         raise InvalidInputError(f"{os.fspath(target)} is a file. Pass a folder for the parts of the result.")
+    if not _is_folder(target) and without_packing(target).suffix.lower() in SUFFIXES:
+        raise InvalidInputError(
+            f"{os.fspath(source)} is a folder or pattern of files, whose result is a folder of parts, and "
+            f"{os.fspath(target)} is the name of a file. Pass a folder, such as "
+            f"{os.fspath(folder.parent / folder.name.split('.')[0])}."
+        )
     is_deep = Path(source).is_dir() or (is_pattern(source) and "**" in os.fspath(source))
     if not is_remote(source) and is_deep and folder.resolve().is_relative_to(Path(root).resolve()):
         raise InvalidInputError(
