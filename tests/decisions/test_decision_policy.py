@@ -230,6 +230,15 @@ def test_a_calibrator_by_group_takes_its_column_of_groups(tmp_path: Path) -> Non
         Policy(COSTLY).apply(tmp_path / "in.parquet", out, group="kind")
 
 
+def test_groups_of_a_calibrator_that_were_text_are_read_as_text(tmp_path: Path) -> None:
+    group = np.where(ROWS["id"] % 3 == 0, "01", "1")
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(ROWS["p"], (ROWS["p"] > 0.5) ^ (group == "01"), groups=group)
+    pd.DataFrame(ROWS | {"kind": group}).to_csv(tmp_path / "in.csv", index=False)
+    Policy(COSTLY).apply(tmp_path / "in.csv", tmp_path / "out.csv", calibrator=calibrator, group="kind")
+    wanted = Policy(COSTLY).decide(calibrator.predict_proba(ROWS["p"], groups=group), costs=ROWS)
+    assert pd.read_csv(tmp_path / "out.csv")["action"].tolist() == wanted.tolist()
+
+
 def test_a_column_may_be_score_and_cost_at_once(tmp_path: Path) -> None:
     problem = Problem({"no": {0: 0.0, 1: "p"}, "yes": {0: 0.3, 1: 0.0}})
     pq.write_table(pa.table(ROWS), tmp_path / "in.parquet")

@@ -91,7 +91,7 @@ def to_onnx(
     `predict_proba` gives of them, rounded to float32 at the end, also where knots lie closer than float32 can tell.
     Only standard operators of opset 17 are used; for trees also those of opset 5 of ``ai.onnx.ml``, of 2024, such as
     TreeEnsemble in float64. Of a feature, NaN, infinity and a level that the fit has not seen are missing values, and
-    so is any text that is no level.
+    so is any text that is no level. Whole-number levels from 2**53 on are refused.
 
     Examples
     --------

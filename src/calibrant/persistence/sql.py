@@ -79,8 +79,9 @@ def to_sql(
 
     Features are columns of the table under the names of the fit. Numbers and whole-number levels are read by a cast to
     DOUBLE, truth values by one to BOOLEAN, other levels by one to text. NULL, NaN, infinity, a level that the fit has
-    not seen and, but for PostgreSQL and Snowflake, what can't be cast are missing values. Trees are nested CASE, a
-    hundred bytes for each leaf; BigQuery and Snowflake take queries of 1 MiB, and longer ones are refused.
+    not seen and, but for PostgreSQL and Snowflake, what can't be cast are missing values. Whole-number levels from
+    2**53 on are refused. Trees are nested CASE, a hundred bytes for each leaf; BigQuery and Snowflake take queries of
+    1 MiB, and longer ones are refused.
 
     Rows come in any order, as of any SELECT. Large maps are joined by equality on a block of pieces and a range.
 
