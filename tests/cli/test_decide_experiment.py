@@ -40,6 +40,14 @@ def test_figures_are_those_of_the_library(run: Run, rows: tuple[GaussianForecast
     assert names == ["none", "average", "variance"]
 
 
+def test_a_recalibrator_that_refuses_the_forecasts_is_named(run: Run, folder: Path) -> None:
+    y = np.random.default_rng(0).normal(size=240)
+    pq.write_table(pa.table({"y": y[1:], "a": y[:-1], "b": y[:-1]}), folder / "s.parquet")
+    result = run("decide experiment s.parquet --samples a,b --thresholds=-1,0,1")
+    assert result.exit_code == 0, result.output
+    assert "Left out is conformal: standard deviation of the forecast, row 0: 0.0" in " ".join(result.output.split())
+
+
 def test_gates_judge_one_recalibrator(run: Run, rows: tuple[GaussianForecast, np.ndarray]) -> None:
     found = decision_experiment(*rows, recalibrators=["average", "variance"], y0=[-1.0, 0.0, 1.0])
     before, best = found.scores["none"]["gap"].value, found.scores[found.best]["gap"].value

@@ -12,11 +12,13 @@ import pytest
 from calibrant.displays import DecisionExperimentDisplay
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, UnknownNameError
 from calibrant.forecasts import (
+    RECALIBRATORS,
     AverageRecalibrator,
     GaussianForecast,
     VarianceScalingRecalibrator,
     crps,
     decision_experiment,
+    persistence,
     reliability_gaps,
 )
 
@@ -115,6 +117,19 @@ def test_of_forecasts_that_are_right_nearly_all_gaps_are_within_chance(n: int) -
         assert result.best == "none"
     assert 0.92 < np.mean(found) < 0.99
     assert result.verdict.endswith("No recalibrator has a smaller gap.")
+
+
+def test_a_recalibrator_that_refuses_the_forecasts_is_left_out_of_the_default_set_and_named() -> None:
+    _, y = wrong(101)
+    forecast = persistence(y[:-1])
+    found = decision_experiment(forecast, y[1:], **GRID)
+    assert list(found.scores) == ["none", *(name for name in RECALIBRATORS if name != "conformal")]
+    assert list(found.left_out) == ["conformal"]
+    assert 'ConformalRecalibrator("residual")' in found.left_out["conformal"]
+    assert "Left out is conformal: standard deviation of the forecast" in " ".join(repr(found).split())
+    assert found.to_dict()["left_out"] == found.left_out
+    with pytest.raises(InvalidInputError, match="standard deviation of the forecast"):
+        decision_experiment(forecast, y[1:], recalibrators=["conformal"], **GRID)
 
 
 def test_clusters_are_held_out_whole_and_widen_the_bounds() -> None:

@@ -101,6 +101,8 @@ def experiment_command(
         said = f"{rows.describe()}; {found.n_fitted:,} to fit to, {found.n_held_out:,} held out"
         common.echo(f"{said}\n\n{found.verdict}\n")
         common.echo(common.table(*found.lines()))
+        for note in found.notes:
+            common.echo(note)
     if output is not None:
         _write(found, document, output)
         common.echo(f"Wrote {output}", err=as_json)

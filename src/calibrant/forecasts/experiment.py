@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,15 @@ class DecisionExperiment(Readable):
         Promised and realised losses of each decision.
     n_fitted, n_held_out : int
         Rows that recalibrators were fitted to, and rows that all was measured on.
+    left_out : dict of str
+        Why each recalibrator of the default set that these forecasts can't be recalibrated by was left out.
     """
 
     scores: dict[str, Scores]
     gaps: dict[str, ReliabilityGaps]
     n_fitted: int
     n_held_out: int
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> str:
@@ -76,6 +79,11 @@ class DecisionExperiment(Readable):
         found = self.scores[best]
         sure = " (no difference that these rows could show)" if found["change"].high >= 0.0 else ""
         return f"{said}. After recalibration by {best} it is {figure(found['gap'].value)}{sure}; {found['gap'].note}."
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence about each recalibrator that was left out."""
+        return [f"Left out is {name}: {why}" for name, why in self.left_out.items()]
 
     def lines(self) -> tuple[list[str], list[list[str]]]:
         """Return a table: its header, and a row of texts for each recalibrator."""
@@ -101,6 +109,7 @@ class DecisionExperiment(Readable):
             "verdict": self.verdict,
             "n_fitted": self.n_fitted,
             "n_held_out": self.n_held_out,
+            "left_out": self.left_out,
             "y0": grid.y0,
             "alpha": grid.alpha,
             "cost": grid.cost,
@@ -117,7 +126,7 @@ class DecisionExperiment(Readable):
         return {key: plain(value) for key, value in found.items()}
 
     def _before(self) -> list[str]:
-        return [self.verdict]
+        return [self.verdict, *self.notes]
 
     def _columns(self) -> dict[str, Sequence[Any]]:
         return {"recalibrator": list(self.scores), **scores_as_columns(list(self.scores.values()))}
@@ -147,7 +156,8 @@ def decision_experiment(
     forecast, y, sample_weight, cluster, time, label_end
         See `evaluate`: rows that the forecaster was not trained on.
     recalibrators : mapping of names to Recalibrator, or sequence of names, optional
-        Copies of them are fitted. By default every kind with its defaults.
+        Copies of them are fitted. By default every kind with its defaults, but for those that refuse these forecasts,
+        which `left_out` names.
     held_out : float or array-like of bool of shape (n,)
         The share of the rows that is measured on, at random, of whole clusters, or the last in time; or which rows.
     y0 : array-like of shape (K,), optional
@@ -207,12 +217,19 @@ def decision_experiment(
     gaps = {NONE: table_of_gaps(before, y0, alpha, cost, scale)}
     grid = gaps[NONE]
     scores = {NONE: _scores(before, grid, None, scale, level, seed)}
+    left_out: dict[str, str] = {}
     for name, recalibrator in chosen.items():
-        made = recalibrator.fresh().fit(fitted.forecast, fitted.y, sample_weight=fitted.weight, **known)
-        after = replace(before, forecast=made.transform(before.forecast))
+        try:
+            made = recalibrator.fresh().fit(fitted.forecast, fitted.y, sample_weight=fitted.weight, **known)
+            after = replace(before, forecast=made.transform(before.forecast))
+        except InvalidInputError as error:
+            if recalibrators is not None:
+                raise
+            left_out[name] = str(error)
+            continue
         gaps[name] = table_of_gaps(after, grid.y0, grid.alpha, grid.cost, scale)
         scores[name] = _scores(after, gaps[name], before, scale, level, seed)
-    return DecisionExperiment(scores, gaps, len(fitted), len(tested))
+    return DecisionExperiment(scores, gaps, len(fitted), len(tested), left_out)
 
 
 def _as_recalibrators(given: object) -> dict[str, Recalibrator]:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from fixture_rows import Array, misspecified, truthful
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, DocumentError, NotFittedError
+from calibrant.errors import CalibrantError, DocumentError, InvalidInputError, NotFittedError
 from calibrant.forecasts import (
     AverageRecalibrator,
     ConformalRecalibrator,
@@ -25,6 +26,7 @@ from calibrant.forecasts import (
     SampleForecast,
     ThresholdRecalibrator,
     VarianceScalingRecalibrator,
+    persistence,
 )
 from calibrant.forecasts.recalibrators.rounds import Regularised, Rounds, ThresholdChain, middle_thresholds
 
@@ -188,6 +190,30 @@ def test_conformal_levels_of_a_new_row_are_exactly_uniform(conformity: str) -> N
         )
         found.append((low[0], high[0]))
     np.testing.assert_allclose(sorted(found), [(i / 8.0, (i + 1) / 8.0) for i in range(8)])
+
+
+def test_residuals_of_forecasts_without_a_width_are_refused_at_fit_and_at_transform() -> None:
+    forecast, y = misspecified(40)
+    agreeing = persistence(np.where(np.arange(40) < 3, 1e6 + 0.1, y))  # the mean of equal samples may be rounded
+    fitted = ConformalRecalibrator().fit(forecast, y)
+    words = (
+        r"standard deviation of the forecast, row 2: .* \(38 of 40 rows\)\. Use ConformalRecalibrator\(\"residual\"\)"
+    )
+    wide = np.arange(40)[:, None] < 2
+    for refused in (
+        lambda f: ConformalRecalibrator().fit(f, y),
+        lambda f: fitted.transform(f),
+        lambda f: fitted.bounds(f, y),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            refused(SampleForecast(np.where(wide, [[-1.0, 0.0, 1.0]], 0.1 + np.arange(40)[:, None] * 1e6)))
+    with pytest.raises(InvalidInputError, match=r"row 0: inf is zero up to rounding, or not finite.*\(40 of 40 rows\)"):
+        ConformalRecalibrator().fit(stats.t(2.0, np.zeros(40)), y)
+    with pytest.raises(InvalidInputError, match=r'mean of the forecast, row 0: nan .*ConformalRecalibrator\("level"\)'):
+        ConformalRecalibrator("residual").fit(stats.cauchy(np.zeros(40)), y)
+    for conformity in ("residual", "level"):
+        after = ConformalRecalibrator(conformity).fit(agreeing, y).transform(agreeing)
+        assert np.isfinite(after.crps(y)).all()
 
 
 def test_distribution_recalibration_repairs_rows_by_their_forecast() -> None:

@@ -10,15 +10,18 @@ import numpy as np
 from calibrant.document_field import DocumentField
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.level_maps import mean_ranks, sum_by, with_ends
+from calibrant.forecasts.points import refuse
 from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, refine_quantiles
 from calibrant.forecasts.recalibrators.base import Layer, Recalibrator, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.maps import OneMap
 from calibrant.forecasts.scores import Outcomes, read_outcomes
-from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.numerics import EPS, SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, as_generator, check_choice
 
 Conformity: TypeAlias = Literal["normalised", "residual", "level"]
 CONFORMITIES: tuple[Conformity, ...] = get_args(Conformity)
+#: A standard deviation of this share of the mean, or less, is the rounding of samples that are all equal.
+_ROUNDING = 16.0 * EPS
 
 
 @named("conformal")
@@ -29,7 +32,9 @@ class ConformalRecalibrator(Recalibrator):
     Parameters
     ----------
     conformity : {"normalised", "residual", "level"}
-        What is ranked: (y - mean) / std, y - mean, or P(Y <= y).
+        What is ranked: (y - mean) / std, y - mean, or P(Y <= y). "normalised" needs forecasts that all have a width,
+        which an ensemble whose members agree has not, and both residuals a finite mean: `fit` and `transform` raise an
+        InvalidInputError of others.
 
     Attributes
     ----------
@@ -216,5 +221,15 @@ def _conformity_scores(forecast: Forecast, y: FloatArray, conformity: Conformity
 
 
 def _centre_and_scale(forecast: Forecast, conformity: Conformity) -> tuple[FloatArray, FloatArray]:
+    """Return what is subtracted from outcomes and what this is divided by; refuse rows where either is no number."""
     centre = forecast.mean()
-    return centre, forecast.std() if conformity == "normalised" else np.ones(centre.size)
+    problem, fix = "is not finite, so that no residual can be ranked", 'Use ConformalRecalibrator("level").'
+    refuse(~np.isfinite(centre), centre, "mean of the forecast,", problem, fix)
+    if conformity == "residual":
+        return centre, np.ones(centre.size)
+    scale = forecast.std()
+    has_width = np.isfinite(scale) & (scale > _ROUNDING * np.abs(centre))
+    problem = "is zero up to rounding, or not finite, so that no residual can be divided by it"
+    fix = 'Use ConformalRecalibrator("residual"), or "level".'
+    refuse(~has_width, scale, "standard deviation of the forecast,", problem, fix)
+    return centre, scale
