@@ -169,10 +169,10 @@ def base_quantiles(base: Forecast, level: FloatArray, u: FloatArray) -> FloatArr
 def refine_quantiles(forecast: Forecast, y: FloatArray, u: FloatArray) -> FloatArray:
     """Return the least floats at which the CDF of each row is at least u, near `y`; all of shape (n, m).
 
-    `y` is kept where the CDF there is within 1e-10 of u, or jumps over u.
+    `y` is kept where the CDF there is within 1e-10 of u, or jumps over u, and where u is 0, which all floats reach.
     """
     excess = forecast.cdf(y) - u
-    is_off = np.isfinite(y) & (np.abs(excess) > _CLOSE)
+    is_off = np.isfinite(y) & (u > 0.0) & (np.abs(excess) > _CLOSE)
     if not is_off.any():
         return y
     is_off &= (excess < 0.0) | (forecast.cdf(np.where(is_off, y - np.spacing(np.abs(y)), y)) >= u)

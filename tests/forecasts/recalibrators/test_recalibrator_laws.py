@@ -20,6 +20,7 @@ from calibrant.forecasts import (
     DistributionRecalibrator,
     Forecast,
     GaussianForecast,
+    GridForecast,
     Outcomes,
     QuantileForecast,
     Recalibrator,
@@ -83,6 +84,21 @@ def test_a_recalibrated_cdf_rises_from_0_to_1_and_quantiles_reach_their_level(me
             below = y_at - 1e-9 * np.maximum(np.abs(y_at), 1.0)
             assert (after.cdf(below) <= u + 1e-9).all()
             assert (np.diff(y_at, axis=1) >= 0.0).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_lower_end_of_a_finite_forecast_is_its_quantile_of_level_0(method: str) -> None:
+    normal, y = misspecified(60)
+    low, high = normal.interval(0.9)
+    corners = np.column_stack((low, high))
+    for forecast in (
+        SampleForecast(corners),
+        QuantileForecast([0.1, 0.9], corners, tails="atoms"),
+        GridForecast(corners, [[0.2, 1.0]] * 60, tails="atoms"),
+        GridForecast(corners, [[0.0, 1.0]] * 60),
+    ):
+        after = METHODS[method]().fit(forecast, y).transform(forecast)
+        np.testing.assert_allclose(after.ppf(0.0), after.ppf(1e-11), atol=1e-4)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -17,7 +17,7 @@ from calibrant.forecasts.recalibrated import DerivedForecast, base_quantiles, re
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.recalibrators.rounds import middle_thresholds
 from calibrant.forecasts.scores import Outcomes
-from calibrant.numerics import SMALLEST_CLIP, FloatArray
+from calibrant.numerics import SMALLEST_CLIP, TINY, FloatArray
 
 #: Half the width of an atom: this share of the outcomes' range, and at most a quarter of the way to the next outcome.
 _ATOM_WIDTH = 1e-6
@@ -61,8 +61,9 @@ class AnchoredForecast(DerivedForecast):
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
         k = np.empty(u.shape, dtype=np.int64)
+        above_0 = np.maximum(u, TINY)  # the quantile of level 0 is where probability begins
         for i, anchors in enumerate(self._anchors):
-            k[i] = np.clip(np.searchsorted(anchors, u[i], side="left") - 1, 0, anchors.size - 2)
+            k[i] = np.clip(np.searchsorted(anchors, above_0[i], side="left") - 1, 0, anchors.size - 2)
         low, high, start, end = self._ends(k)
         rise = end - start
         bounds = np.concatenate(([-np.inf], self._thresholds, [np.inf]))
