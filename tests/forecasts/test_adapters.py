@@ -147,6 +147,44 @@ def test_crps_of_a_discrete_distribution_is_that_of_many_samples():
     np.testing.assert_allclose(forecast.crps(y), many.crps(y), atol=2e-4)
 
 
+def exact_crps(frozen, y):
+    """Return the CRPS by a sum over all whole numbers between the outermost quantiles and the outcome."""
+    low, high = frozen.ppf([1e-13, 1.0 - 1e-13])
+    at = np.arange(min(low, np.floor(y)), max(high, y) + 1.0)
+    left, cdf = np.clip(y - at, 0.0, 1.0), frozen.cdf(at)
+    return np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "y"),
+    [
+        (stats.poisson(3.0), 1e6 + 0.25),  # outcomes beyond the distribution
+        (stats.poisson(1e5), 3.0),
+        (stats.skellam(4.0, 9.0), -700.5),
+        (stats.logser(0.99), 2.5),  # a CDF that SciPy adds up
+        (stats.nbinom(0.5, 1e-5), 12.3),  # more than two million whole numbers
+        (stats.randint(0, 4_000_000), 1e6),
+    ],
+)
+def test_crps_of_a_discrete_distribution_is_the_sum_over_whole_numbers(frozen, y):
+    rtol = 1e-11 if frozen.ppf(1.0 - 1e-12) - frozen.ppf(1e-12) < 2**21 else 1e-5
+    np.testing.assert_allclose(ScipyForecast(frozen).crps([y]), exact_crps(frozen, y), rtol=rtol)
+
+
+def test_crps_far_from_the_outcome_takes_no_memory_and_is_the_same_beside_other_rows():
+    np.testing.assert_allclose(ScipyForecast(stats.poisson(1e9)).crps([0.0]), 1e9 - np.sqrt(1e9 / np.pi), rtol=1e-9)
+    forecast, y = ScipyForecast(stats.poisson([100.0, 3.0, 1e5])), np.array([1e12, 2.0, 1e5])
+    together = forecast.crps(y)
+    assert together.tolist() == [forecast[[i]].crps(y[[i]])[0] for i in range(3)]
+    assert together[0] == pytest.approx(1e12 - 100.0 - np.sqrt(100.0 / np.pi), rel=1e-12)
+
+
+def test_distributions_whose_probabilities_scipy_adds_up_for_ever_are_refused():
+    words = r"frozen row 1: 2\.0 lets zipf reach beyond 2,097,152 whole numbers.*\(1 of 2 rows\)\. Pass samples"
+    with pytest.raises(InvalidInputError, match=words):
+        ScipyForecast(stats.zipf([9.0, 2.0])).crps([5.0, 5.0])
+
+
 def test_scipy_distributions_answer_as_scipy_does():
     mean, std = np.arange(4.0), np.arange(1.0, 5.0)
     forecast = ScipyForecast(stats.gumbel_r(mean, scale=std))

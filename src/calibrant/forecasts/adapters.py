@@ -10,14 +10,14 @@ import numpy as np
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import GaussianForecast, QuantileForecast
-from calibrant.forecasts.points import as_numbers
+from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.validation import ArrayLike, check_integer
 
 #: Levels asked of a quantile forest: 0.02, 0.04, ..., 0.98.
 _LEVELS = np.arange(1, 50) / 50.0
-#: Whole numbers of a discrete distribution that are summed over at once.
-_BATCH = 2_000_000
+#: Whole numbers of a discrete distribution that are summed over at once; of rows with more, the CRPS is by quadrature.
+_BATCH = 2**21
 
 
 def as_forecast(forecast: object) -> Forecast:
@@ -118,18 +118,51 @@ class ScipyForecast(Forecast):
     def _crps(self, y: FloatArray) -> FloatArray:
         if not self._is_discrete:
             return super()._crps(y)
-        ends = self._ppf(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]]))
-        low = np.minimum(ends[:, 0], np.floor(y))
-        steps = int(np.max(np.maximum(ends[:, 1], np.ceil(y)) - low)) + 1
-        rows = max(_BATCH // steps, 1)
-        scores = np.empty(len(self))
-        for start in range(0, len(self), rows):
-            part = slice(start, start + rows)
-            at = low[part, None] + np.arange(steps, dtype=np.float64)
-            left = np.clip(y[part, None] - at, 0.0, 1.0)  # of the step from one whole number to the next
-            cdf = self[part].cdf(at)
-            scores[part] = np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2, axis=1)
+        self._refuse_long_sums()
+        low, high = self._ppf(np.array([[SMALLEST_CLIP, 1.0 - SMALLEST_CLIP]])).T
+        inside = np.clip(y, low, high)
+        scores = np.abs(y - inside)  # beyond these quantiles the CDF is 0 or 1
+        # Rows are summed over powers of two of whole numbers, so that a row's sum is the same beside any others.
+        sizes = np.exp2(np.ceil(np.log2(high - low + 1.0)))
+        is_long = ~(sizes <= _BATCH)
+        if is_long.any():
+            scores[is_long] += super(ScipyForecast, self[is_long])._crps(inside[is_long])
+        for size in np.unique(sizes[~is_long]).astype(np.int64):
+            rows = np.flatnonzero(sizes == size)
+            for start in range(0, rows.size, _BATCH // size):
+                part = rows[start : start + _BATCH // size]
+                at = low[part, None] + np.arange(size, dtype=np.float64)
+                left = np.clip(inside[part, None] - at, 0.0, 1.0)  # of the step from one whole number to the next
+                cdf = self[part]._cdf_of_steps(at)
+                scores[part] += np.sum(left * cdf**2 + (1.0 - left) * (1.0 - cdf) ** 2, axis=1)
         return scores
+
+    @property
+    def _is_added_up(self) -> bool:
+        """Whether SciPy knows no CDF and adds probabilities up, from the lowest whole number on."""
+        from scipy.stats import rv_discrete
+
+        return type(self._kind)._cdf is rv_discrete._cdf
+
+    def _cdf_of_steps(self, at: FloatArray) -> FloatArray:
+        """Return the CDF at consecutive whole numbers, shape (n, m)."""
+        if not self._is_added_up:
+            return self.cdf(at)
+        return np.minimum(self.cdf_below(at[:, :1]) + np.cumsum(self._of("pmf", at), axis=1), 1.0)
+
+    def _refuse_long_sums(self) -> None:
+        """Refuse rows whose probabilities SciPy would add up for longer than anyone waits, such as those of zipf(2)."""
+        if not self._is_added_up:
+            return
+        is_long = np.full(len(self), True)
+        for size in (_BATCH // 1000, _BATCH):  # the fewer numbers tell most rows
+            rows = np.flatnonzero(is_long)
+            if rows.size:
+                lowest = self[rows]._distribution.support()[0]
+                is_long[rows] = self[rows].sf(np.broadcast_to(lowest + size, rows.size)) > SMALLEST_CLIP
+        problem = f"lets {self._kind.name} reach beyond {_BATCH:,} whole numbers, which SciPy adds up one by one"
+        fix = "Pass samples: SampleForecast(frozen.rvs(size=(1_000, n)).T)."
+        refuse(is_long, self._parameters[:, 0], "frozen", problem, fix)
 
     def mean(self) -> FloatArray:
         return np.broadcast_to(np.asarray(self._distribution.mean(), dtype=np.float64), (len(self),))
