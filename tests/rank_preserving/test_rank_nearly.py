@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from exact_matrices import least_cost_at_a_price, nearest, pairs_in_order
 
-from calibrant.errors import InvalidInputError, InvalidTypeError
+from calibrant.errors import ConvergenceWarning, InvalidInputError, InvalidTypeError
 from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, solve
 
 
@@ -56,6 +56,34 @@ def test_dykstra_takes_weights_ties_and_margins_of_0_within_a_slack() -> None:
         assert result.objective == pytest.approx(best, rel=1e-6, abs=1e-12)
         assert result.Q.min() >= 0.0
         np.testing.assert_allclose(weight @ result.Q, margins, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("pairs", ["neighbours", "all"])
+@pytest.mark.parametrize("lam", [1e10, 1e12, 1e15, 1e18, 1e300])
+def test_prices_that_rounding_would_decide_keep_the_order(lam: float, pairs: str) -> None:
+    P, margins = np.array([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]]), [1.2, 1.8]
+    dear, strict = (solve(P, margins, nearly=LambdaPenalty(price, pairs)) for price in (lam, math.inf))  # type: ignore[arg-type]
+    assert dear.converged
+    assert dear.nearly == LambdaPenalty(lam, pairs)  # type: ignore[arg-type]
+    assert -1e-6 < dear.gap < 1e-3
+    np.testing.assert_allclose(dear.Q, strict.Q, rtol=0, atol=1e-4)
+
+
+def test_a_price_is_high_or_low_by_the_weight_of_rows() -> None:
+    P, margins = small_problem(0)
+    one = solve(P, margins, nearly=LambdaPenalty(0.05))
+    heavy = solve(P, margins * 1e13, nearly=LambdaPenalty(5e11), sample_weight=np.full(6, 1e13))
+    assert one.rank_residual > 0.005
+    assert heavy.converged
+    np.testing.assert_allclose(heavy.Q, one.Q, rtol=0, atol=1e-3)
+
+
+def test_a_bound_above_a_feasible_objective_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibrant.rank_preserving.nearly._HIGHEST_PRICE", math.inf)
+    P = np.array([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8]])
+    with pytest.warns(ConvergenceWarning, match="The bound lies above a feasible objective"):
+        found = solve(P, [1.2, 1.8], nearly=LambdaPenalty(1e18), max_iter=200)
+    assert not found.converged
 
 
 @pytest.mark.parametrize("nearly", [EpsilonSlack(0.03), LambdaPenalty(0.05), LambdaPenalty(0.0), None])

@@ -39,6 +39,8 @@ _LEAST_PASSES, _PASSES_PER_ITERATION, _MOST_PASSES = 500, 1.5, 1_000
 _MOST_FOR_TARGET = 5_000
 #: Distance per entry below which gaps are shares of this one, as rounding would decide.
 _LEAST_DISTANCE = 1e-9
+#: Share of the greatest objective there may be by which rounding moves one, at most.
+_ROUNDING = 1e-12
 #: Entries up to which a relaxed order is taken on to the smaller gap, which needs many more iterations there.
 _FEW_ENTRIES = 600
 
@@ -69,6 +71,8 @@ class Certificate:
 
     def stuck(self, method: str) -> str:
         """Say what keeps the gap above what is allowed, and what helps; nothing where it is not."""
+        if self.is_contradicted:
+            return "The bound lies above a feasible objective, as rounding makes it: pass a smaller price, or none."
         if self.gap <= self.criteria.gap_tol or not self.history:
             return ""
         last = self.history[-1]
@@ -89,8 +93,16 @@ class Certificate:
         """Share of the objective that is not proven to be necessary."""
         return float((self.objective - self.bound) / max(self.objective, self.floor))
 
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the bound lies above the objective of a feasible matrix by more than sums are rounded."""
+        rounding = _ROUNDING * self.columns.total * len(self.columns.p)
+        return self.bound - self.objective > max(self.criteria.gap_tol, GAP) * self.objective + rounding
+
     def is_done(self) -> bool:
         """Say whether the gap is small enough; every matrix that is kept is feasible."""
+        if self.is_contradicted:
+            return False
         if self.gap <= self.criteria.gap_tol and self.history and self.history[-1].n_iter >= _MOST_FOR_TARGET:
             return True
         if self.gap <= self.goal:  # what is good enough is secured first: the way to a smaller gap may lead nowhere

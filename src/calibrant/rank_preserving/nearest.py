@@ -118,6 +118,8 @@ def solve_columns(columns: SortedColumns, origin: Origin, options: SolveOptions)
     room = 1.0 - len(columns.p) * options.floor
     criteria = options.criteria(columns.p.size, room)
     relaxed, method = options.relaxed, options.chosen_method
+    if isinstance(relaxed, LambdaPenalty) and relaxed.is_strict_at(float(columns.weight.mean())):
+        return replace(solve_columns(columns, origin, replace(options, nearly=None)), nearly=options.nearly)
     relaxed = None if relaxed is None else relaxed.within(room)
     if method == "dykstra" and not columns.is_exact:
         raise InvalidInputError('method="dykstra" takes exact totals alone. Leave method out.')
@@ -142,7 +144,7 @@ def solve_columns(columns: SortedColumns, origin: Origin, options: SolveOptions)
     q += options.floor
     return RankPreservingResult(
         Q=origin.wrap(unsorted(q, certificate.order)),
-        converged=is_feasible and certificate.gap <= criteria.gap_tol,
+        converged=is_feasible and certificate.gap <= criteria.gap_tol and not certificate.is_contradicted,
         n_iter=n_iter,
         objective=certificate.objective * room**2,
         bound=certificate.bound * room**2,

@@ -14,6 +14,8 @@ from calibrant.numerics import FloatArray
 from calibrant.validation import check_choice, check_number
 
 Pairs: TypeAlias = Literal["neighbours", "all"]
+#: Prices of neighbours above so many mean weights keep the order: in sums with them the probabilities are rounded away.
+_HIGHEST_PRICE = 1e10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,9 @@ class LambdaPenalty:
     Parameters
     ----------
     lam : float
-        Price of a violation by one, at least 0, where the order is free; `math.inf` keeps it. It is added to the whole
-        squared distance: see Notes for a price of half of it.
+        Price of a violation by one, at least 0, where the order is free; `math.inf` keeps it, and so does a price of
+        neighbours above 1e10 times the mean weight, whose rounding would decide. It is added to the whole squared
+        distance: see Notes for a price of half of it.
     pairs : {"neighbours", "all"}
         Which violations count. "neighbours": those from each probability to the next one above it. "all": the sum of
         w_a w_b max(Q_aj - Q_bj, 0) over all pairs with P_aj <= P_bj, where w are the sample weights. Its prices are
@@ -102,6 +105,10 @@ class LambdaPenalty:
     def is_strict(self) -> bool:
         """Whether the order is kept exactly."""
         return self.lam == math.inf
+
+    def is_strict_at(self, weight: float) -> bool:
+        """Whether the order is kept exactly where rows have this weight: at prices whose rounding would decide."""
+        return self.is_strict or (self.pairs == "neighbours" and self.lam > _HIGHEST_PRICE * weight)
 
     def within(self, room: float) -> LambdaPenalty:
         """Return the same price for entries that are shares of `room`."""
