@@ -8,6 +8,7 @@ from forecast_cases import misjudged, right
 
 from calibrant.forecasts import (
     CostPolicy,
+    GaussianForecast,
     ThresholdLoss,
     ThresholdPolicy,
 )
@@ -51,6 +52,16 @@ def test_policy_may_decide_the_same_for_all_rows(table):
     assert set(policy.decide(forecast).tolist()) == {table[0][0] > table[1][0]}
     scores = policy.evaluate(forecast, y)
     assert scores.realised.value == scores.baseline.value
+
+
+@pytest.mark.parametrize("is_above", [False, True])
+def test_policy_of_one_way_may_decide_the_same_for_all_rows(is_above):
+    forecast = GaussianForecast([5.0, 6.0], 1.0)
+    for table in (((0.0, 1.0), (10.0, 10.0)), ((10.0, 10.0), (0.0, 1.0))):
+        policy = ThresholdPolicy(ThresholdLoss(5.0, table), is_above=is_above).fit(forecast)
+        assert policy.decide(forecast).tolist() == [table[0][0] > 0.0] * 2
+        assert policy.rule_.is_above == is_above
+        assert policy.promised_.value == pytest.approx(forecast.cdf(5.0).mean())
 
 
 def test_policy_of_given_levels_takes_one_of_them():

@@ -33,7 +33,7 @@ class ThresholdPolicy:
         Levels to choose from. By default the best cut between the rows, exactly.
     is_above : bool, optional
         Decide yes where P(Y <= y0) is above alpha, or with False where it is at most alpha. By default whichever is
-        expected to cost less.
+        expected to cost less. Either may come to the same decision for all rows, unless a level is exactly 0.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class ThresholdPolicy:
         alphas = None if self.alpha is None else alphas_of(self.alpha, 1)
         found = []
         for threshold in self._thresholds(forecast, problem):
-            cuts, up_to = _savings(forecast.cdf(threshold), saved, alphas)
+            cuts, up_to = _savings(forecast.cdf(threshold), saved, alphas, is_one_way=self.is_above is not None)
             for sums, is_above in ((up_to, False), (float(saved.sum()) - up_to, True)):
                 if self.is_above is not None and is_above != self.is_above:
                     continue
@@ -209,10 +209,13 @@ class CostPolicy:
         )
 
 
-def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+def _savings(
+    levels: FloatArray, saved: FloatArray, alphas: FloatArray | None, *, is_one_way: bool
+) -> tuple[FloatArray, FloatArray]:
     """Return cuts, and what saying yes to the rows at or below each costs more than no to all.
 
-    Without given cuts: those between distinct levels, half way, and one above them all.
+    Without given cuts: those between distinct levels, half way, one above them all, and where rules go one way, one
+    below them all. Of rules of both ways the one above stands for it.
     """
     order = np.argsort(levels, kind="stable")
     ordered, sums = levels[order], np.concatenate(([0.0], np.cumsum(saved[order])))
@@ -220,5 +223,8 @@ def _savings(levels: FloatArray, saved: FloatArray, alphas: FloatArray | None) -
         last = np.flatnonzero(np.append(np.diff(ordered) > 0.0, True))
         after = np.append(ordered[1:], 1.0)
         middle = 0.5 * (ordered[last] + after[last])
-        return np.where(middle < after[last], middle, ordered[last]), sums[last + 1]
+        cuts, up_to = np.where(middle < after[last], middle, ordered[last]), sums[last + 1]
+        if is_one_way and ordered[0] > 0.0:
+            return np.append(0.5 * ordered[0], cuts), np.append(0.0, up_to)
+        return cuts, up_to
     return alphas, sums[np.searchsorted(ordered, alphas, side="right")]
