@@ -88,6 +88,10 @@ class Forecast(ABC):
     def _crps(self, y: FloatArray) -> FloatArray:
         return self.integrals(ranked_score_at, y)[:, 0]
 
+    def _atoms(self) -> FloatArray | None:
+        """Return the sorted numbers that hold all probability of each row, shape (n, m); None where there are more."""
+        return None
+
     @property
     def has_density(self) -> bool:
         """Whether `pdf` and `logpdf` can be asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -318,6 +318,16 @@ class SampleForecast(Forecast):
         cumulative = np.cumsum(np.take_along_axis(np.broadcast_to(weight, given.shape), order, axis=1), axis=1)
         self._samples = frozen(np.take_along_axis(given, order, axis=1))
         self._shares = frozen(cumulative / cumulative[:, -1:])
+
+    @classmethod
+    def from_cdf(cls, samples: FloatArray, cdf: FloatArray) -> Self:
+        """Return the forecasts with the CDF `cdf` at sorted samples, shape (n, m) each; 1 at the last of them."""
+        made = cls.__new__(cls)
+        made._samples, made._shares = frozen(samples), frozen(cdf)
+        return made
+
+    def _atoms(self) -> FloatArray:
+        return self._samples
 
     @property
     def _masses(self) -> FloatArray:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.forecasts.base import Forecast
+from calibrant.forecasts.kinds import SampleForecast
 from calibrant.forecasts.level_maps import MapNumbers, PackedMaps
 from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray
 
@@ -151,6 +152,26 @@ class RecalibratedForecast(DerivedForecast):
     def _ppf(self, u: FloatArray) -> FloatArray:
         u = np.broadcast_to(u, (len(self), u.shape[1]))
         return refine_quantiles(self, base_quantiles(self.base, self._maps.invert(u), u), u)
+
+    def _atoms(self) -> FloatArray | None:
+        return self.base._atoms()
+
+    def _crps(self, y: FloatArray) -> FloatArray:
+        steps = self._steps()
+        return super()._crps(y) if steps is None else steps.crps(y)
+
+    def mean(self) -> FloatArray:
+        steps = self._steps()
+        return super().mean() if steps is None else steps.mean()
+
+    def std(self) -> FloatArray:
+        steps = self._steps()
+        return super().std() if steps is None else steps.std()
+
+    def _steps(self) -> SampleForecast | None:
+        """Return the same distributions on the base's atoms, whose integrals are sums; None where there is more."""
+        atoms = self._atoms()
+        return None if atoms is None else SampleForecast.from_cdf(atoms, self.cdf(atoms))
 
     def _logpdf(self, y: FloatArray) -> FloatArray:
         density = self.base.logpdf(y)

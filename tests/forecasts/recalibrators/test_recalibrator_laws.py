@@ -101,6 +101,18 @@ def test_the_lower_end_of_a_finite_forecast_is_its_quantile_of_level_0(method: s
         np.testing.assert_allclose(after.ppf(0.0), after.ppf(1e-11), atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["average", "distribution", "threshold, bagged", "variance, shift"])
+def test_integrals_of_a_recalibrated_ensemble_are_sums_over_its_members(method: str) -> None:
+    normal, y = misspecified(200)
+    forecast = SampleForecast(np.round(normal.sample(10, 1), 1))
+    after = METHODS[method]().fit(forecast, y).transform(forecast)
+    after = AverageRecalibrator().fit(after, y).transform(after)  # of what was recalibrated too
+    members = np.sort(np.round(normal.sample(10, 1), 1), axis=1)
+    same = SampleForecast(members, np.maximum(np.diff(after.cdf(members), axis=1, prepend=0.0), 0.0))
+    for got, expected in ((after.mean(), same.mean()), (after.std(), same.std()), (after.crps(y), same.crps(y))):
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_quantiles_invert_the_cdf_and_the_density_is_its_slope(method: str) -> None:
     forecast, y = misspecified(600)
