@@ -42,6 +42,15 @@ def brute(values, weight=None):
     return float(np.abs(heights[np.searchsorted(values[order], FINE, side="right")] - FINE).mean())
 
 
+def test_weight_two_is_two_rows_in_bins_of_like_forecasts():
+    for seed in range(20):
+        forecast, y = misjudged(37, seed)
+        weight = np.random.default_rng(seed).integers(1, 4, 37)
+        rows = np.repeat(np.arange(37), weight)
+        weighted = distribution_calibration_error(forecast, y, sample_weight=weight)
+        assert weighted == pytest.approx(distribution_calibration_error(forecast[rows], y[rows]), abs=1e-12)
+
+
 @pytest.mark.parametrize("n", [1, 2, 17, 400])
 def test_average_calibration_error_equals_a_riemann_sum(n):
     forecast, y = misjudged(n)

@@ -283,7 +283,7 @@ def bins_of_rows(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
 def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
     """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
     order = np.argsort(values, kind="stable")
-    middle = np.cumsum(weight[order]) - 0.5 * weight[order]
+    middle = np.cumsum(weight[order]) - 0.5 * min(float(weight.min()), 1.0)  # of the last of the rows that it counts as
     at = np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
     return np.searchsorted(values[order][at], values, side="right").astype(np.int64)
 
