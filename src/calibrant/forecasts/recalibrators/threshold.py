@@ -90,7 +90,10 @@ class ThresholdRecalibrator(Recalibrator):
     stopping : {"auto", "cross-validation", "validation", "epsilon"}
         What ends the rounds of "regularised": the CRPS of folds that were left out, or of one part of the rows, as
         "auto" does above 20,000 rows; no recalibration and the average one are candidates too, and the simplest
-        within half a standard error of the best is taken. "epsilon" runs until `epsilon` or `max_rounds` is reached.
+        within half a standard error of the best is taken. This CRPS is a quadrature: the squared error of P(Y <= y)
+        at up to 40 thresholds inside the outcomes' 1% to 99%. Of outcomes that hardly vary there are few, or one, and
+        it may keep "none" where `AverageRecalibrator` is better. "epsilon" runs until `epsilon` or `max_rounds` is
+        reached.
     n_folds : int, optional
         By default 5, and up to 20 where there are less than 1,000 rows; no more than there are clusters or times.
     validation_share : float
