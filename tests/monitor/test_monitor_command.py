@@ -29,6 +29,23 @@ def test_calibrated_days_raise_no_alarm_and_a_change_does_with_exit_code_one() -
     assert "(the last 20 of 30 windows)" in bad.output
 
 
+def test_a_first_window_says_that_it_cannot_alarm_and_whether_its_gap_excludes_zero() -> None:
+    pc.write_csv(pa.table({"p": np.full(2_000, 0.9), "y": np.zeros(2_000, dtype=int)}), "bad.csv")
+    pc.write_csv(rows(0.0, 1_000), "good.csv")
+    bad, good = (" ".join(run(f"monitor {name}.csv --state {name}.json").output.split()) for name in ("bad", "good"))
+    for output in (bad, good):
+        assert "No alarm possible yet: one window only sets the bet" in output
+        assert "by --state, --rows or --date" in output
+        assert "small errors" not in output
+    assert "Taken alone, bad.csv has probabilities too high by 0.900 on average" in bad
+    assert "interval 0.899 to 0.901, which excludes 0" in bad
+    assert "Taken alone" not in good
+    pc.write_csv(pa.table({"p": np.full(1_999, 0.9), "y": np.zeros(1_999, dtype=int)}), "next.csv")
+    second = run("monitor next.csv --state bad.json")
+    assert second.exit_code == 1
+    assert "alarm in next.csv" in second.output
+
+
 @pytest.mark.parametrize(("every", "names"), [("week", ["2026-W09", "2026-W10"]), ("month", ["2026-03"])])
 def test_periods_have_the_names_of_the_calendar_in_text_files_too(every: str, names: list[str]) -> None:
     pc.write_csv(rows(0.0), "t.csv")

@@ -94,7 +94,8 @@ def command(
 
     FILE is Parquet, CSV or JSON lines, a folder of these, a DuckDB database, or - for standard input. Its windows are
     the periods of --date, each --rows rows, or else the files of a folder in the order of their names; a single file
-    is one window.
+    is one window. The first window only sets the bet: no alarm is possible before the second one, which --state may
+    add.
 
     The alarm is raised where the evidence against calibration, a bet that nobody can expect to win if the
     probabilities are right, reaches 1 / alpha. At most a share alpha of calibrated streams of independent rows ever

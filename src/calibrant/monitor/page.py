@@ -13,7 +13,7 @@ from calibrant._version import __version__
 from calibrant.displays import COLOURS, MUTED
 from calibrant.errors import InvalidInputError
 from calibrant.monitor.monitor import CalibrationMonitor, Window
-from calibrant.phrases import clean, count, legible, percent_level, shorten
+from calibrant.phrases import clean, count, difference, interval, legible, percent_level, shorten
 from calibrant.report import inline_figure, pages
 
 if TYPE_CHECKING:
@@ -169,7 +169,16 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
         f"The evidence stayed below {1.0 / monitor.alpha:g}. That is no proof of calibration: small errors take many "
         f"rows to show. The promise that few alarms are false is for {monitor.promise}."
     )
+    state = "calibrated"
+    if len(windows) == 1:
+        state = "unclear"
+        headline = "No alarm possible yet: one window only sets the bet"
+        advice = (
+            f"{_of_first_gap(monitor)}An alarm needs a second window. Add the next one, or cut these rows into "
+            "several: on the command line by --state, --rows or --date."
+        )
     if monitor.is_alarm:
+        state = "miscalibrated"
         headline = f"Not calibrated: alarm in {legible(monitor.first_alarm, _SHORT)}"
         advice = (
             f"If the probabilities were right, evidence of {1.0 / monitor.alpha:g} would be reached in at most "
@@ -179,7 +188,7 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
     return {
         "title": title,
         "version": __version__,
-        "state": "miscalibrated" if monitor.is_alarm else "calibrated",
+        "state": state,
         "headline": headline,
         "advice": advice,
         "alpha": monitor.alpha,
@@ -201,3 +210,15 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
             for w in windows
         ],
     }
+
+
+def _of_first_gap(monitor: CalibrationMonitor) -> str:
+    """Say that the gap of the first window is beyond its interval, if it is."""
+    first = monitor.windows[0]
+    if first.low <= 0.0 <= first.high:
+        return ""
+    which, bounds = "high" if first.gap > 0.0 else "low", interval(monitor.level, first.low, first.high)
+    return (
+        f"Taken alone, {legible(first.name, _SHORT)} has probabilities too {which} by {difference(abs(first.gap))} on "
+        f"average (gap with {bounds}, which excludes 0). "
+    )
