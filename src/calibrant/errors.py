@@ -108,7 +108,8 @@ def _not_fitted_of_both(theirs: type[ValueError]) -> type[NotFittedError]:
 
 def did_you_mean(name: object, options: Iterable[object]) -> str:
     """Return ``" Did you mean 'x'?"`` for the closest option, or an empty string."""
-    close = difflib.get_close_matches(str(name), [str(option) for option in options], n=1)
+    close = difflib.get_close_matches(str(name), [str(option) for option in options])
+    close.sort(key=lambda option: sorted(option) != sorted(str(name)))  # letters that changed places come first
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -110,6 +111,13 @@ def _write_documents(folder: Path) -> None:
     (folder / "other.toml").write_text('[[check]]\nname = "old"\nfiles = "old.parquet"\nmax = {brier = 0.3}\n')
 
 
+def _write_database(folder: Path) -> None:
+    """Write a database of several tables."""
+    with duckdb.connect(str(folder / "all.duckdb")) as connection:
+        for name in ("credit.parquet", "power.csv", "abc.csv"):
+            connection.execute(f"CREATE TABLE {name.split('.')[0]} AS FROM '{folder / name}'")
+
+
 def _write_market(data: Path, folder: Path) -> None:
     bars = pd.read_parquet(data / "market" / "sp500_d1.parquet")
     bars[:800].to_parquet(folder / "bars.parquet")
@@ -147,6 +155,7 @@ def write_files(folder: Path) -> None:
     _write_scores(data, folder)
     _write_forecasts(data, folder)
     _write_documents(folder)
+    _write_database(folder)
     _write_market(data, folder)
     _run(
         "fit credit.parquet --method isotonic --bounded -o isotonic.json",

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -44,6 +45,16 @@ def write(text: str, name: str = "calibrant.toml") -> None:
 def project(binary: pa.Table, several: pa.Table) -> None:
     """Two checks that pass."""
     write(TWO_CHECKS)
+
+
+def test_a_check_names_a_table_of_a_database(run: Run, binary: pa.Table) -> None:
+    with duckdb.connect("all.duckdb") as connection:
+        connection.execute("CREATE TABLE scores AS FROM 'scores.parquet'; CREATE TABLE other AS SELECT 1 AS p")
+    check = '[[check]]\nname = "a"\nfiles = "all.duckdb"\nmax = {brier = 1}\n'
+    write(check)
+    assert run("check").exit_code == 2
+    write(f'{check}table = "scores"\n')
+    assert run("check").exit_code == 0
 
 
 def test_checks_pass_and_their_figures_are_those_of_evaluate(run: Run, project: None, binary: pa.Table) -> None:

@@ -30,6 +30,7 @@ ROWS = (
     "rain.csv --label obs --score EMOS",
     f"credit.export --label fällig {LAYOUT}",
     "credit.kept --format csv",
+    "all.duckdb --table credit",
     "credit.parquet --weight w --cluster client",
     "credit.parquet --time day --label-end known",
     "gaps.csv --missing skip",
@@ -45,6 +46,7 @@ COSTS = (
 FORECASTS = (
     f"power.export --outcome größe --mean mu --std sd {LAYOUT}",
     "power.kept --mean mu --std sd --format csv",
+    "all.duckdb --table power --mean mu --std sd",
     "power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9 --weight w --cluster client",
     "power.csv --samples draw_*",
     "power.csv --mean mu --std sd --time day --label-end known",
@@ -52,6 +54,7 @@ FORECASTS = (
 UNLABELLED = (
     f"power.export --mean mu --std sd {LAYOUT}",
     "power.kept --mean mu --std sd --format csv",
+    "all.duckdb --table power --mean mu --std sd",
     "power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9",
     "power.csv --samples draw_*",
 )
@@ -115,6 +118,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "decide promise": (
         "rain.csv --score EMOS --costs costs.json",
         f"credit.export {LAYOUT} --costs costs.json",
+        "all.duckdb --table credit --costs costs.json",
         *COSTS,
         *(f"{line} --above 0.5 --costs costs.json" for line in UNLABELLED),
         "credit.parquet --calibrator isotonic.json --fitted-to old.parquet --costs costs.json",
@@ -139,6 +143,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "isotonic.json gaps.csv --missing keep -o out.csv",
         f"isotonic.json credit.export {LAYOUT} -o out.csv",
         "isotonic.json credit.kept --format csv -o out.csv",
+        "isotonic.json all.duckdb --table credit -o out.csv",
     ),
     "rank-preserve": (
         "fetal.csv --margins short.json --score p* --column r --report page.html -o out.csv",
@@ -150,6 +155,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "fetal.csv --margins totals.json --order-tol 0.01 --gap 0.01 --method admm -o out.csv",
         f"fetal.export {LAYOUT} --score größe* --margins short.json -o out.csv",
         "credit.kept --format csv --margins halves.json --rates -o out.csv",
+        "all.duckdb --table abc --margins more.json --rescale --normalise -o out.csv",
     ),
     "export": (
         "isotonic.json --to sql --dialect postgres --table sales --score q --keep client --column better -o out.sql",
@@ -187,6 +193,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "forecast apply": (
         f"power.json power.export {LAYOUT} --mean low --std sd -o out.csv",
         "power.json power.kept --format csv -o out.csv",
+        "power.json all.duckdb --table power -o out.csv",
         "power.json power.csv --quantiles low,mid,high --levels 0.1,0.5,0.9 -o out.csv",
         "power.json power.csv --samples draw_* -o out.csv",
         f"power.json power.csv {NEW} -o out.csv",

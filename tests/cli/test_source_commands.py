@@ -40,6 +40,23 @@ def test_a_folder_and_a_database_are_measured_and_fitted_like_one_file(run: Run,
     assert run(f"report {source} -o r.html").exit_code == 0
 
 
+def test_a_table_of_a_database_is_named_and_is_that_file(run: Run, parts: Path) -> None:
+    with duckdb.connect("scores.duckdb") as connection:
+        connection.execute("CREATE TABLE other AS SELECT p, 1 - y AS y FROM t")
+    refused = run("evaluate scores.duckdb")
+    assert refused.exit_code == 2
+    assert "scores.duckdb holds 2 tables: 'other', 't'. Name one with --table" in refused.output
+    one, of_two = (run(f"evaluate {name} --json") for name in ("scores.parquet", "scores.duckdb --table t"))
+    assert json.loads(of_two.output)["scores"] == json.loads(one.output)["scores"]
+    run("fit scores.duckdb --table t --method isotonic -o c.json")
+    assert (
+        run("apply c.json scores.duckdb --table t -o out.csv").output == "Wrote out.csv: 600 rows with p_calibrated\n"
+    )
+    assert "--table 't' is for a DuckDB database, and scores.csv is none" in run("evaluate scores.csv --table t").output
+    reference = run("monitor scores.csv --no-labels --reference scores.duckdb --rows 200")
+    assert "Write the one that is meant to a file" in reference.output
+
+
 def test_apply_to_a_folder_writes_parts_and_keeps_those_that_are_there(run: Run, parts: Path) -> None:
     run("fit scores.parquet --method beta -o c.json")
     done = run("apply c.json parts -o out")

@@ -54,7 +54,9 @@ _SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) f
 _NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
 _BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
 #: Arguments whose names begin a message, by the options that set them.
-_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha"}
+_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table"}
+#: What is said of a database that is not FILE, whose table no option names.
+_SEVERAL_TABLES = "Name one with table=."
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
@@ -165,6 +167,7 @@ def _in_options(message: str, *, takes_input: bool) -> str:
 
     fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
     message = message.replace(LOGIT_ADVICE, fix)
+    message = message.replace(_SEVERAL_TABLES, "Write the one that is meant to a file, such as Parquet.")
     message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
     for argument, option in _ARGUMENTS.items():
         message = re.sub(rf"^{argument}=", f"{option} ", message)

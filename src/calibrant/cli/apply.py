@@ -55,6 +55,7 @@ def command(
     column: str,
     missing: MissingInput,
     format: FormatLike,
+    table: str | None,
 ) -> None:
     """Add the calibrated probabilities of CALIBRATOR to the scores in FILE.
 
@@ -80,9 +81,9 @@ def command(
     names = [name for text in score for name in split_list(text)]
     check_choice("--missing", missing, MISSING_INPUT)
     outputs = FittedColumns.of(fitted, score=names, group=group).new_columns(column).outputs
-    how: dict[str, Any] = {"score": names, "group": group, "column": column, "missing": missing, "format": format}
+    how: dict[str, Any] = {"score": names, "group": group, "column": column, "missing": missing}
     with progress("Calibrating") as advance:
-        done = engines.apply(fitted, file, output, progress=advance, **how)
+        done = engines.apply(fitted, file, output, format=format, table=table, progress=advance, **how)
     if output != "-":
         kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
         parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""

@@ -65,7 +65,7 @@ def command(
     [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time, label_end, and
     delimiter, decimal and encoding of text files, hold for other commands in this folder too, where their options don't
     say otherwise. A [[check]] has a name, files and gates, max and min, and what of these, level, missing, format,
-    group and calibrator is its own:
+    table, group and calibrator is its own:
 
     \b
     label = "y"

@@ -82,6 +82,6 @@ def _columns(ctx: click.Context) -> tuple[str, ...]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return open_rows(file, format=said_format(ctx.params)).names
+            return open_rows(file, format=said_format(ctx.params), table=ctx.params.get("table")).names
     except (CalibrantError, OSError):  # of a file that can't be read nothing is offered
         return ()

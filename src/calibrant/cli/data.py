@@ -44,6 +44,7 @@ class Request:
     score: tuple[str, ...] = ()
     weight: str | None = None
     format: FormatLike = None
+    table: str | None = None
     positive: str | None = None
     classes: str | None = None
     group: str | None = None
@@ -68,7 +69,7 @@ class Request:
 
         said = {"--calibrator": self.calibrator, "--group": self.group, "--features": next(iter(self.features), None)}
         check_versus(self.versus, said)
-        source = open_rows(self.file, format=self.format)
+        source = open_rows(self.file, format=self.format, table=self.table)
         n_rows = source.n_rows
         score = split_names(self.score, source.names)
         groups = source.select(tuple(filter(None, [self.group])))

@@ -87,7 +87,7 @@ def labelled(request: ForecastRequest, options: Mapping[str, Any], beside: Mappi
     """Read forecasts with what came of them, recalibrated if options say so; `beside` names other columns by role."""
     from dataclasses import asdict, replace
 
-    known = {name: options[name] for name in ("weight", "cluster", "time", "label_end", "format")}
+    known = {name: options[name] for name in ("weight", "cluster", "time", "label_end", "format", "table")}
     rows = read_forecasts(options["file"], outcome=options["label"], extra=beside, **known, **asdict(request.columns))
     if options["calibrator"] is None:
         return rows
@@ -108,12 +108,12 @@ def rows_above(request: ForecastRequest, options: Mapping[str, Any]) -> tuple[Ro
 
 
 def unlabelled(
-    request: ForecastRequest, file: str, format: str | None, beside: list[str]
+    request: ForecastRequest, file: str, format: str | None, beside: list[str], table: str | None = None
 ) -> tuple[Forecast, pa.Table, dict[str, Any]]:
     """Read forecasts without outcomes, a table that has the columns beside them, and what was read, by option."""
     from calibrant.tables import open_rows
 
-    opened = open_rows(file, format=format)
+    opened = open_rows(file, format=format, table=table)
     columns = request.columns.select(opened)
     found = opened.read(list(dict.fromkeys([*columns.names, *opened.select(beside)])))
     forecast = columns.of_columns(lambda name: number_column(found, name, opened.name))

@@ -143,7 +143,7 @@ def _promised_forecasts(
     """Read what a promise on forecasts goes by."""
     problem = request.problem(given)
     beside = [*problem.cost_columns, *(name for name in (per, options["cluster"]) if name is not None)]
-    forecast, table, columns = unlabelled(request, options["file"], options["format"], beside)
+    forecast, table, columns = unlabelled(request, options["file"], options["format"], beside, options["table"])
     costs_of(table, problem, options["file"])
     calibrator = None if options["calibrator"] is None else load_recalibrator(options["calibrator"])
     fitted_to = None if options["fitted_to"] is None else fitted_rows(request, options, problem)
@@ -156,7 +156,7 @@ def _unlabelled(
     """Read scores without labels, and what stands beside them."""
     from calibrant.tables import check_numbers, open_rows, refuse_missing
 
-    source = open_rows(file, format=options["format"])
+    source = open_rows(file, format=options["format"], table=options["table"])
     own = list(calibrator.score_names_ or ()) if calibrator is not None else []
     names = source.select(split_names(options["score"], source.names) or own or ["p"])
     beside = [*cost_columns(problem), *(name for name in (per, options["cluster"]) if name is not None)]
@@ -175,7 +175,7 @@ def _fit_rows(
     from calibrant.tables import format_of_other, open_rows
 
     layout = format_of_other(options["fitted_to"], options["format"])
-    with_label = {**options, "score": tuple(names), "format": layout, "cluster": None}
+    with_label = {**options, "score": tuple(names), "format": layout, "table": None, "cluster": None}
     table, scores, _ = _unlabelled(options["fitted_to"], with_label, problem, calibrator, None)
     source = open_rows(options["fitted_to"], format=layout)
     (label,) = source.select([options["label"]])

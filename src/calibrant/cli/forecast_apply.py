@@ -57,7 +57,9 @@ _MOST_NAMED = 3
     metavar="NAME",
     help="What names of quantiles have before a level; without a last q, what other new names begin with.",
 )
-def apply_command(recalibrator: str, file: str, output: str, format: FormatLike, **options: Any) -> None:
+def apply_command(
+    recalibrator: str, file: str, output: str, format: FormatLike, table: str | None, **options: Any
+) -> None:
     """Add what forecasts recalibrated by RECALIBRATOR say to the forecasts in FILE: quantiles, if not told otherwise.
 
     Same rows, same order, and every other column as it was. OUT may be FILE itself, and appears whole or not at all.
@@ -72,7 +74,8 @@ def apply_command(recalibrator: str, file: str, output: str, format: FormatLike,
     check_output(output, recalibrator)
     fitted = persistence.load_as(Recalibrator, recalibrator)
     given = ForecastOptions(**{each.name: options.pop(each.name) for each in fields(ForecastOptions)})
-    columns, where = find_columns(given, fitted, file, format), "standard input" if file == "-" else name_of(file)
+    columns = find_columns(given, fitted, file, format, table)
+    where = "standard input" if file == "-" else name_of(file)
     parts = parts_to_write(tuple(columns.levels or ()), **options)
     names = [name for part in parts for name in part.names]
 
@@ -86,7 +89,7 @@ def apply_command(recalibrator: str, file: str, output: str, format: FormatLike,
 
     with progress("Recalibrating") as advance:
         new = NewColumns(columns.names, names, compute)
-        done = append_columns(file, output, columns=new, format=format, progress=advance)
+        done = append_columns(file, output, columns=new, format=format, table=table, progress=advance)
     if output != "-":
         echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(names, most=_MOST_NAMED)}")
 
@@ -133,7 +136,9 @@ def _decimal(value: float) -> str:
     return np.format_float_positional(value, trim="-")
 
 
-def find_columns(given: ForecastOptions, fitted: Recalibrator, file: str, format: FormatLike) -> ForecastColumns:
+def find_columns(
+    given: ForecastOptions, fitted: Recalibrator, file: str, format: FormatLike, table: str | None
+) -> ForecastColumns:
     """Return the columns of the forecasts: those that options name, else those that the recalibrator remembers."""
     from calibrant.tables import open_rows
 
@@ -141,7 +146,7 @@ def find_columns(given: ForecastOptions, fitted: Recalibrator, file: str, format
         given = stored_columns(fitted)
     given.check()
     if file != "-":
-        return given.select(open_rows(file, format=format))
+        return given.select(open_rows(file, format=format, table=table))
     named = [name for text in given.quantiles or given.samples for name in split_list(text)]
     pattern = next((name for name in named if any(c in "*?[" for c in name)), None)
     if pattern is not None:

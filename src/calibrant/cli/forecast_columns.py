@@ -162,6 +162,7 @@ def read_forecasts(
     outcome: str,
     weight: str | None = None,
     format: FormatLike = None,
+    table: str | None = None,
     extra: Mapping[str, str | None] | None = None,
     hashed: bool = False,
     **options: Any,
@@ -179,7 +180,7 @@ def read_forecasts(
     named = {name: column for name, column in asked.items() if column is not None}
     columns = ForecastOptions(**options)
     columns.check()
-    opened = open_rows(file, format=format)
+    opened = open_rows(file, format=format, table=table)
     where = opened.name
     chosen = columns.select(opened)
     others = [name for name in (outcome, weight, *named.values(), *more.values()) if name is not None]

@@ -100,7 +100,7 @@ class UnlabelledRequest:
         if self.reference is None:
             return None
         if self.state is None or not Path(self.state).exists():
-            request = replace(self.request, file=self.reference, weight=None)
+            request = replace(self.request, file=self.reference, table=None, weight=None)
             reference = self.columns_of(request.open(), is_new=False)[2]
             return DriftMonitor(reference, alpha=0.01 if self.alpha is None else self.alpha)
         document = persistence.read_plain(self.state)

@@ -68,6 +68,7 @@ class Settings:
     delimiter: str | None = None
     decimal: str | None = None
     encoding: str | None = None
+    table: str | None = None
     missing: str | None = None
     level: float | None = None
     gates: Mapping[tuple[str, str], Gate] | None = None

@@ -116,6 +116,7 @@ def command(
     nearly: str | None,
     report: str | None,
     format: FormatLike,
+    table: str | None,
     **options: Any,
 ) -> None:
     """Give the columns of FILE their margins, and keep the order within each.
@@ -145,7 +146,7 @@ def command(
     options["nearly"] = None if nearly is None else _read_nearly(nearly)
     if report is not None and Path(report).suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"--report {report} is no page. End it in .html.")
-    opened = open_rows(file, format=format)
+    opened = open_rows(file, format=format, table=table)
     labels = None
     if label is not None:
         labels = opened.read([label]).column(label)
@@ -179,7 +180,8 @@ def command(
         page = RankPreservingReport(matrix, after, sample_weight=w, title=f"{file}: margins of {source}")
         page.write_html(report)
     outputs = [f"{column}_{label}" for label in classes]
-    done = append_columns(file, output, columns=NewColumns(names, outputs, _part_by_part(q)), format=format)
+    new = NewColumns(names, outputs, _part_by_part(q))
+    done = append_columns(file, output, columns=new, format=format, table=table)
     if output != "-":
         change = diagnose(p, q, sample_weight=w)
         echo(line)

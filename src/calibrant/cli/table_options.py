@@ -24,6 +24,7 @@ _FORMAT_OPTIONS = [
     click.option("--delimiter", metavar="C", help="What stands between fields of CSV: ';', '|', tab.  [default: ,]"),
     click.option("--decimal", metavar="C", help="Decimal point of CSV: , as in 0,25.  [default: .]"),
     click.option("--encoding", metavar="NAME", help="Encoding of text: latin-1, utf-16, ...  [default: utf-8]"),
+    click.option("--table", metavar="NAME", help="Table or view of a DuckDB database.  [default: the only one]"),
 ]
 _CLUSTER = click.option("--cluster", metavar="COLUMN", help="What rows that are not independent share: a patient.")
 _LABEL_END = click.option("--label-end", metavar="COLUMN", help="When its label was known; needs --time.")
@@ -89,7 +90,7 @@ def segment_options(*, required: bool = False) -> Callable[[Callable[..., None]]
 
 
 def format_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say what FILE is, which it gets as one, `format`."""
+    """Give a command the options that say what FILE is, which it gets as `format` and `table`."""
 
     @wraps(command)
     def with_format(*args: Any, **options: Any) -> None:
@@ -99,6 +100,8 @@ def format_options(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **options)
         except CalibrantError as error:
             message = as_lines(str(error), options["file"], options["format"], options.get("fitted_to"))
+            if message.startswith(f"{options['file']} holds "):
+                message = message.replace("with table=", "with --table")
             raise type(error)(message) from None
 
     return with_options(_FORMAT_OPTIONS)(with_format)
