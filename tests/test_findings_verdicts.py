@@ -92,8 +92,15 @@ def test_scores_that_run_against_the_labels_are_said_to_before_a_file_is_saved(t
     file, saved = tmp_path / "rows.csv", tmp_path / "c.json"
     file.write_text("p,y\n" + "".join(f"{a},{b}\n" for a, b in zip(p.tolist(), y, strict=True)))
     command = ["fit", str(file), "--score", "p", "--label", "y", "-o", str(saved)]
-    assert "the scores run against the labels" in CliRunner().invoke(main, command).output
-    assert "against" not in CliRunner().invoke(main, [*command, "--positive", "Churned"]).output
+    said = CliRunner().invoke(main, command).output
+    assert "the scores run against the labels" in said
+    assert "calibrant fit --allow-inversion" in said
+    assert "--positive" not in said
+    turned = CliRunner().invoke(main, [*command, "--allow-inversion"])
+    assert turned.exit_code == 0
+    assert "They are turned round" in turned.output
+    taught = cb.load(saved).predict_proba(p)
+    assert taught[y == "Retained"].mean() > taught[y == "Churned"].mean()
 
 
 def test_scores_that_say_nothing_are_seldom_said_to_run_against_the_labels() -> None:

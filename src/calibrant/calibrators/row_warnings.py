@@ -71,7 +71,7 @@ def _warn_if_inverted(rows: Rows, allowed: bool) -> None:
     else:
         warn(
             f"{found} {positive!r} is taken as the positive class. If the scores are those of {other!r}, pass "
-            f"y == {other!r}, or --positive {other} on the command line.",
+            f"y == {other!r}, or let auto turn them round: allow_inversion=True, or calibrant fit --allow-inversion.",
             DataWarning,
         )
 
