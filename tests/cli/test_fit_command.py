@@ -101,6 +101,12 @@ def test_logits_are_compared_as_probabilities_and_raw_scores_are_not(run: Run, b
     assert re.search(r"^metric +after +95% interval$", raw, re.MULTILINE)
 
 
+def test_notes_say_whether_they_are_of_before_or_after(run: Run, several: pa.Table) -> None:
+    output = run("fit several.parquet --method temperature --score p_* -o c.json").output
+    assert re.search(r"^before, class_gap: \d of 3 classes are off", output, re.MULTILINE)
+    assert not re.search(r"^class_gap: ", output, re.MULTILINE)
+
+
 @pytest.mark.slow
 def test_infinite_loss_is_explained(run: Run, binary: pa.Table) -> None:
     output = run("fit scores.csv -o c.json").output

@@ -213,8 +213,10 @@ def table_of_values(values: Mapping[str, FloatArray], n_folds: int, rows: Rows, 
         for when, q in values.items()
     }
     found = OutOfFold.of(n_folds, _LEVEL, scores, _SHOWN)
-    shown = dict.fromkeys(note for each in scores.values() for note in common.notes(each))
-    return "\n".join([*as_table(found), *shown]), found
+    noted = {when: common.notes(each) for when, each in scores.items()}
+    of_all = [note for note in noted["after"] if all(note in notes for notes in noted.values())]
+    own = [f"{when}, {note}" for when, notes in noted.items() for note in notes if note not in of_all]
+    return "\n".join([*as_table(found), *own, *of_all]), found
 
 
 def as_table(found: OutOfFold) -> list[str]:
