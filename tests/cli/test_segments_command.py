@@ -78,6 +78,19 @@ def test_fit_saves_the_librarys_calibrator_and_says_what_changes(run: Run, peopl
     assert f"Next:  calibrant apply c.json new{Path(file).suffix} -o out{Path(file).suffix}\n" in result.output
 
 
+def test_fit_names_the_command_that_lists_all_segments(
+    run: Run, people: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrant.cli.segments._MOST_SEGMENTS", 1)
+    of = "people.parquet --features age,city --method sigmoid"
+    assert re.search(
+        r"more segments?: see calibrant segments evaluate --json$",
+        run(f"segments fit {of} -o c.json").output,
+        re.MULTILINE,
+    )
+    assert re.search(r"more segments?: see --json$", run(f"segments evaluate {of}").output, re.MULTILINE)
+
+
 def test_where_nothing_is_off_fit_says_none(run: Run, folder: Path) -> None:
     rng = np.random.default_rng(0)
     p = rng.random(800)

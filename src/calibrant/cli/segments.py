@@ -112,7 +112,9 @@ def fit_command(
     lines, out_of_fold = ("No out-of-fold figures: a class has fewer than two rows.", None)
     if values:
         lines, out_of_fold = table_of_values(values, n_folds, found.rows, seed)
-        lines += f"\n\n{audit_lines(_audits(values, found.rows, settings, seed))}"
+        lines += (
+            f"\n\n{audit_lines(_audits(values, found.rows, settings, seed), see='calibrant segments evaluate --json')}"
+        )
     known = Provenance.of_batches([found.rows], source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(single, output, metadata=metadata, provenance=known)
     suffix = Path(found.columns.source.name).suffix or ".csv"
@@ -272,8 +274,11 @@ def _audits(values: Mapping[str, FloatArray], rows: Rows, settings: SegmentSetti
     return {when: audit_rows(rows.with_scores(q), settings, rng=seed) for when, q in values.items()}
 
 
-def audit_lines(found: Mapping[str, Audit]) -> str:
-    """Return the worst segment and how many are off, before and after, and a table of those that were off by most."""
+def audit_lines(found: Mapping[str, Audit], *, see: str = "--json") -> str:
+    """Return the worst segment and how many are off, before and after, and a table of those that were off by most.
+
+    `see` says what lists all of these.
+    """
     from calibrant.metrics import MulticalibrationError, change_in_words
 
     errors = {when: MulticalibrationError.of_audit(audit) for when, audit in found.items()}
@@ -305,7 +310,7 @@ def audit_lines(found: Mapping[str, Audit]) -> str:
         table.append((each.label, f"{each.n:,}", *sigmas, *gaps, "off still" if after.is_off else ""))
     header = ("segment", "n", "sigma before", "after", "gap before", "after", "")
     left = len(first.off) - len(shown)
-    more = [f"and {count(left, 'more segment')}: see --json"] if left else []
+    more = [f"and {count(left, 'more segment')}: see {see}"] if left else []
     return "\n".join(
         [
             *lines,
