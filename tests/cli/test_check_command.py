@@ -47,6 +47,17 @@ def project(binary: pa.Table, several: pa.Table) -> None:
     write(TWO_CHECKS)
 
 
+def test_a_file_that_does_not_exist_is_reported_and_the_others_are_checked(run: Run, binary: pa.Table) -> None:
+    gate = "max = {brier = 1}\n"
+    write(f'[[check]]\nname = "a"\nfiles = "gone.csv"\n{gate}[[check]]\nname = "b"\nfiles = "scores.csv"\n{gate}')
+    result = run("check --json")
+    assert result.exit_code == 2
+    gone, good = json.loads(result.stdout)["checks"]
+    assert "line 1, check 'a': files: nothing is called 'gone.csv' in" in gone["problem"]
+    assert (gone["file"], good["file"]) == ("gone.csv", "scores.csv")
+    assert [gate["passed"] for gate in good["gates"]] == [True]
+
+
 def test_a_check_names_a_table_of_a_database(run: Run, binary: pa.Table) -> None:
     with duckdb.connect("all.duckdb") as connection:
         connection.execute("CREATE TABLE scores AS FROM 'scores.parquet'; CREATE TABLE other AS SELECT 1 AS p")

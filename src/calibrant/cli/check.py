@@ -88,11 +88,11 @@ def command(
     project = _project(config)
     requests = _requests(project, only)
     for target in filter(None, (output, markdown)):
-        check_output(target, str(project.path), *(request.file for _, request in requests))
+        check_output(target, str(project.path), *(request.file for _, request, _ in requests))
     checked, documents = [], []
     with common.progress("Checking", "files") as on_file:
-        for done, (check, request) in enumerate(requests):
-            file, document = _run(check, request, with_report=output is not None)
+        for done, (check, request, problem) in enumerate(requests):
+            file, document = _run(check, request, problem, with_report=output is not None)
             checked.append(file)
             documents.append(document)
             if on_file is not None:
@@ -123,25 +123,27 @@ def _project(config: str | None) -> Project:
     return project
 
 
-def _requests(project: Project, only: Sequence[str]) -> list[tuple[Check, Request]]:
-    """Return the rows to read: each file of each check that is asked for."""
+def _requests(project: Project, only: Sequence[str]) -> list[tuple[Check, Request, str]]:
+    """Return the rows to read, each file of each check that is asked for, and why there are none or an empty string."""
     names = [check.name for check in project.checks]
     for name in only:
         if name not in names:
             raise unknown_name("check of --only", name, names)
     return [
-        (check, Request(path, **check.options(project.folder, path)))
+        (check, Request(path, **check.options(project.folder, path)), problem)
         for check in project.checks
         if not only or check.name in only
-        for path in check.paths(project.folder)
+        for path, problem in check.paths(project.folder).items()
     ]
 
 
-def _run(check: Check, request: Request, *, with_report: bool) -> tuple[CheckedFile, dict[str, Any]]:
-    """Measure a file and judge it; return it for the page, and as a document."""
+def _run(check: Check, request: Request, problem: str, *, with_report: bool) -> tuple[CheckedFile, dict[str, Any]]:
+    """Measure a file and judge it; return it for the page, and as a document. One with a problem isn't opened."""
     from calibrant.report import CheckedFile, Report
 
     about = {"check": check.name, "file": request.file}
+    if problem:
+        return CheckedFile(check.name, request.file, problem), {**about, "problem": problem}
     level = check.settings.level or _LEVEL
     try:
         opened = request.open()

@@ -103,12 +103,15 @@ class Check:
         """The gates that each of the files must keep."""
         return [*(self.settings.gates or {}).values()]
 
-    def paths(self, folder: Path) -> list[str]:
-        """Return the files and folders that are meant, as they are named from the working directory."""
-        found: dict[str, None] = {}
+    def paths(self, folder: Path) -> dict[str, str]:
+        """Return the files and folders that are meant, as they are named from the working directory.
+
+        Beside each stands why it can't be read where nothing has that name, else an empty string.
+        """
+        found: dict[str, str] = {}
         for pattern in self.files:
             if "://" in pattern:
-                found[pattern] = None
+                found[pattern] = ""
                 continue
             whole = folder / pattern
             matched = [str(whole)]
@@ -116,9 +119,9 @@ class Check:
                 whole = Path(glob.escape(str(folder)), pattern)
                 matched = sorted(glob.glob(str(whole), recursive=True))  # noqa: PTH207 - that takes hidden files too
             if not matched:
-                raise InvalidInputError(f"{self.place}: files: nothing is called {pattern!r} in {folder}. {_FIX}")
-            found |= dict.fromkeys(_from_here(path) for path in matched)
-        return list(found)
+                found[pattern] = f"{self.place}: files: nothing is called {pattern!r} in {folder}. {_FIX}"
+            found |= dict.fromkeys((_from_here(path) for path in matched), "")
+        return found
 
     def options(self, folder: Path, file: str) -> dict[str, Any]:
         """Return the settings as the options of a request for one of the files."""
