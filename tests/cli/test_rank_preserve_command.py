@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
 
-from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, Nearly, rake, solve
+from calibrant.rank_preserving import EpsilonSlack, LambdaPenalty, Nearly, diagnose, rake, solve
 
 Run = Callable[..., Result]
 NAMES = ["p_cat", "p_dog", "p_eel"]
@@ -79,7 +79,12 @@ def test_raking_is_a_method(run: Run, folder: Path, matrix: np.ndarray, method: 
     done = run(f"rank-preserve P.parquet --margins m.json --score p_* --method {method} --max-iter 50000 -o Q.parquet")
     assert done.exit_code == 0, done.output
     assert done.output.startswith(f"{method}: converged after ")
+    assert ("The order is broken" in done.output) == (method == "raking")
     expected = rake(matrix, [80, 60, 60], keep_order=method != "raking", max_iter=50_000).Q
+    if method == "raking":
+        overtaken = diagnose(matrix, expected).columns[0].overtaken
+        assert overtaken > 0.0
+        assert re.search(rf"by column: .*cat {overtaken:.2%}.*--method auto and isotonic-raking keep it", done.output)
     np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"]), expected, atol=1e-6)
 
 

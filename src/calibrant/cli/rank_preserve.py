@@ -87,7 +87,12 @@ _OPTIONS = {
     help="Column of the groups, each of which has margins of its own; several hold at once.",
 )
 @click.option("--weight", metavar="COLUMN", help="Column of sample weights.")
-@click.option("--method", type=click.Choice(_METHODS), default="auto", help="How to find the matrix.")
+@click.option(
+    "--method",
+    type=click.Choice(_METHODS),
+    default="auto",
+    help="How to find the matrix. All keep the order but raking, which is free to break it.",
+)
 @click.option(
     "--ties", type=click.Choice(choices.TIES), default="equal", help="Whether rows with equal entries stay equal."
 )
@@ -122,7 +127,8 @@ def command(
     """Give the columns of FILE their margins, and keep the order within each.
 
     The answer is the nearest matrix of distributions whose columns sum to the margins and rise where the old ones
-    do. Same rows, same order, and every other column as it was; OUT appears whole or not at all.
+    do; --method raking leaves the order free. Same rows, same order, and every other column as it was; OUT appears
+    whole or not at all.
 
     The margins are JSON: {"cat": 120, "dog": [75, 85]}, and with --group {"north": {"cat": 20, "dog": 30}, ...}; or
     CSV with the columns class and total, or class, low and high, and with --group the group's, or a column per class.
@@ -183,12 +189,16 @@ def command(
     new = NewColumns(names, outputs, _part_by_part(q))
     done = append_columns(file, output, columns=new, format=format, table=table)
     if output != "-":
-        change = diagnose(p, q, sample_weight=w)
+        change = diagnose(matrix, _framed(q, classes), sample_weight=w)
         echo(line)
         echo(
             f"Moved {change.mean_moved:.4f} per row on average, {change.largest_moved:.4f} at most; columns keep "
             f"{change.spread:.0%} of their spread, and {change.flattened:.1%} of neighbours became equal"
         )
+        overtaken = [f"{each.column} {each.overtaken:.2%}" for each in change.columns if each.overtaken]
+        if options["method"] == "raking" and overtaken:
+            rows = f"rows that lie below one that was not above them, by column: {listed(overtaken)}"
+            echo(f"The order is broken; {rows}. --method auto and isotonic-raking keep it")
         if report is not None:
             echo(f"Wrote {report}")
         echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
