@@ -103,6 +103,20 @@ def test_out_of_fold_losses_are_those_of_fits_to_folds_that_do_not_know_the_clas
     assert found.log_loss == pytest.approx(loss.mean(), abs=1e-9)
 
 
+def test_loss_of_none_is_that_of_the_scores_where_a_fold_has_the_only_positive():
+    p, _ = draw(300)
+    y = np.arange(300) == 7
+    report = cb.AutoCalibrator().fit(p, y).report_
+    none = next(each for each in report.candidates if each.name == "none")
+    assert none.log_loss == pytest.approx(cb.metrics.log_loss(y, p), rel=1e-9)
+    three = np.column_stack([0.6 * p, 0.4 * p, 1.0 - p])
+    labels, part = np.where(y, 0, 2), np.arange(300) // 60  # one cluster has all rows but those of one class
+    labels[8] = 1
+    report = cb.AutoCalibrator().fit(three, labels, classes=[0, 1, 2], cluster=part).report_
+    none = next(each for each in report.candidates if each.name == "none")
+    assert none.log_loss == pytest.approx(cb.metrics.log_loss(labels, three, classes=[0, 1, 2]), rel=1e-9)
+
+
 def test_weights_are_the_constrained_minimiser():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(4, 200)) + rng.normal(size=200)

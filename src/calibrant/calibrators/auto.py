@@ -246,7 +246,7 @@ class AutoCalibrator(BinaryCalibrator):
         evidence, z, weights = gather(
             sample,
             row_splits(sample, self.cv, rng=self.seed),
-            lambda folds: np.array([_by_fit(fit, sample, folds) for fit in tried.values()]),
+            lambda folds: np.array([_by_fit(name, fit, sample, folds) for name, fit in tried.items()]),
             lambda held: _blend_weights(held, sample, may_go),
             seed=self.seed,
         )
@@ -406,16 +406,18 @@ def _some(rows: Rows, seed: int) -> Rows:
     return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_rows, limits.MOST_ROWS, replace=False)))
 
 
-def _by_fit(fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
+def _by_fit(name: str, fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
     """Return the logit of each row by the fit without each fold, shape (k, n).
 
-    Where the rest shows one class it is that of its smoothed rate. Of many rows only the logits of those held out are
-    kept, and k is one.
+    Where the rest shows one class it is that of its smoothed rate, but for scores as they are. Of many rows only the
+    logits of those held out are kept, and k is one.
     """
     is_kept = sample.n_rows <= _MOST_KEPT
     out = np.empty((len(folds) if is_kept else 1, sample.n_rows))
     for i, (held, rest, fitted) in enumerate(fits_together(sample, folds, fit)):
         at = (i, slice(None)) if is_kept else (0, held)
+        if fitted is None and name == NONE:  # which takes no labels
+            (fitted,) = fit([rest])
         if fitted is not None:
             out[at] = logit(clip_open(fitted.apply(sample.scores[at[1]]), LEAST))
         else:

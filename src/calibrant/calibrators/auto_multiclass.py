@@ -73,7 +73,7 @@ def fit_classes(
     evidence, z, weights = gather(
         sample,
         row_splits(sample, cv, rng=seed, strata=rank[codes]),
-        lambda folds: np.array([_by_fit(fit, sample, folds) for fit in tried.values()]),
+        lambda folds: np.array([_by_fit(name, fit, sample, folds) for name, fit in tried.items()]),
         lambda held: _pool_weights(held, codes, sample.weights, may_go),
         seed=seed,
     )
@@ -174,17 +174,19 @@ def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
     return rows.take(np.searchsorted(ends, taken, side="right")), n
 
 
-def _by_fit(fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
+def _by_fit(name: str, fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
     """Return log-probabilities of each row by the fit without each fold, shape (k, n, K).
 
-    Where the rest shows one class they are its smoothed shares. Of many entries only those of held-out rows are kept,
-    and k is one.
+    Where the rest shows one class they are its smoothed shares, but for scores as they are. Of many entries only those
+    of held-out rows are kept, and k is one.
     """
     is_kept = rows.scores.size <= _MOST_KEPT
     out = np.empty((len(folds) if is_kept else 1, *rows.scores.shape))
     of_part = fit.refit(rows) if isinstance(fit, CandidateFit) else fit
     for i, (held, rest, fitted) in enumerate(fits_by_fold(rows, folds, of_part)):
         at = (i, slice(None)) if is_kept else (0, held)
+        if fitted is None and name == NONE:  # which takes no labels
+            fitted = fit(rest)
         known = None if fitted is None else log_softmax(fitted.log_outputs(rows.scores[at[1]], SMALLEST_CLIP))
         out[at] = np.log(smoothed_shares(rest)) if known is None else known
     return np.maximum(out, np.log(SMALLEST_CLIP))
