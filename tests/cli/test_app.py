@@ -137,6 +137,18 @@ def test_reader_that_goes_away_is_no_error(binary: pa.Table, run: Run, command: 
     assert done.returncode == app.BROKEN_PIPE
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX closes streams")
+@pytest.mark.parametrize("command", ["evaluate scores.csv", "apply c.json scores.csv -o -", "export c.json --to sql"])
+def test_output_that_is_closed_is_one_whose_reader_went_away(binary: pa.Table, run: Run, command: str) -> None:
+    run("fit scores.csv --method sigmoid -o c.json")
+    words = [*PYTHON, *command.split()]
+    for closed, code in ((">&-", app.BROKEN_PIPE), ("2>&-", 0)):
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {closed}', "sh", *words], capture_output=True, check=False, env=ENVIRONMENT
+        )
+        assert (done.returncode, done.stderr) == (code, b"")
+
+
 def test_warnings_are_lines_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def command() -> None:

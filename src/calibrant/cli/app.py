@@ -117,6 +117,7 @@ class Commands(ExamplesMixin, click.Group):
         """Run the command."""
         if os.environ.get("NO_COLOR"):
             ctx.color = False
+        _open_streams()
         _print_any_text()
         _announce_compiling()
         try:
@@ -217,6 +218,16 @@ def _plain_warnings() -> Iterator[None]:
         usual = warnings.showwarning
         warnings.showwarning = show
         yield
+
+
+def _open_streams() -> None:
+    """Take an output that a shell closed (`>&-`), for which Python has no stream, for one whose reader went away."""
+    if sys.stdout is None:
+        read, write = os.pipe()
+        os.close(read)
+        sys.stdout = os.fdopen(write, "w", encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
 
 
 def _print_any_text() -> None:
