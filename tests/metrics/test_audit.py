@@ -56,6 +56,14 @@ def test_planted_group_is_found_first(seed):
     assert "Worst: city = Rome, predictions too high by " in found.verdict
 
 
+@pytest.mark.parametrize("power", [1.0, 2.5])
+def test_all_rows_are_not_counted_among_segments_of_more_rows_than_there_are(power):
+    rng, p, features = draw_rows(2000, 0)
+    said = audit(rng.random(2000) < p**power, p, features=features, min_rows=5000, n_draws=99).verdict
+    assert "f 1 segment, all rows (no other has 5,000 rows)" in said
+    assert "of at least" not in said
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_planted_intersection_is_found_first(seed):
     rng, p, features = draw_rows(6000, seed)

@@ -155,6 +155,8 @@ class Audit(Readable):
     def verdict(self) -> str:
         """What was found, and what of chance, in words."""
         looked = f"{count(len(self.findings), 'segment')} of at least {count(self.min_rows, 'row')}"
+        if len(self.findings) == 1 and self.n_rows < self.min_rows:
+            looked = f"1 segment, all rows (no other has {count(self.min_rows, 'row')})"
         sure = f"of calibrated predictions none would be, with {percent_level(self.level)}"
         if not self.off:
             return f"No segment found whose predictions are off, of {looked}."
