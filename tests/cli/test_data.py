@@ -198,3 +198,8 @@ def test_what_a_calibrator_can_not_be_measured_on_is_said(
     result = run(f"evaluate scores.parquet {options}")
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_one_row_is_counted_as_one(run: Run) -> None:
+    Path("one.csv").write_text("y,p,mu,sd\n1,0.5,1,2\n")
+    assert "one.csv: 1 row, label 'y'" in run("evaluate one.csv").output

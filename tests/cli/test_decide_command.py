@@ -116,7 +116,7 @@ def test_promise_needs_no_labels(run: Run, rows: dict[str, Any], folder: Path) -
     assert found["scores"]["expected_loss"]["value"] == pytest.approx(expected.value, abs=1e-12)
     assert found["scores"]["expected_loss"]["high"] == pytest.approx(expected.high, abs=1e-12)
     shown = run(f"decide promise new.csv {TWO}").output
-    assert "taken for calibrated" in shown
+    assert "taken for calibrated: --fitted-to says how far" in shown
 
 
 def test_curves_have_the_figures_of_the_library(run: Run, rows: dict[str, Any]) -> None:

@@ -167,3 +167,12 @@ def test_report_of_several_classes_advises_the_automatic_choice(run: Run, severa
         assert f"<h2>{heading}</h2>" in page
     words = " ".join(re.sub("<[^>]+>", "", page).split())
     assert "calibrant fit several.parquet --label y --score p_cat,p_dog,p_eel --method auto -o calibrator.json" in words
+
+
+def test_a_class_without_a_column_is_named_where_rows_do_not_sum_to_one(run: Run, several: pa.Table) -> None:
+    refused = run("evaluate several.parquet --score p_cat,p_dog")
+    assert refused.exit_code == 2
+    assert (
+        "Or name a column for each class: --score names 2, and 'y' has 3 classes, 'cat', 'dog', 'eel'."
+        in refused.output
+    )

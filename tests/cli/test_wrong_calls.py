@@ -36,6 +36,7 @@ WRONG = (
     ("evaluate scores.csv --max ece", "is not NAME=VALUE"),
     ("evaluate scores.csv --max ece=small", "small"),
     ("evaluate scores.csv --max eec=0.1", "Did you mean 'ece'"),
+    ("audit scores.csv --features row --draws 0", "--draws 0 is too small"),
     ("evaluate scores.csv --positive 2", "--positive '2' is none of the labels"),
     ("evaluate scores.csv --input logits", "Did you mean 'logit'"),
     ("evaluate scores.csv --input score", "--calibrator"),

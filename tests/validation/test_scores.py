@@ -93,6 +93,16 @@ REFUSALS = {
         InvalidProbabilityError,
         r"y_prob row 17: 1\.2 is outside \[0, 1\] \(2 of 20 rows\)\. If these are logits, pass input=\"logit\"",
     ),
+    "percentages": (
+        lambda: as_probabilities([75.85, 0.4, 100.0]),
+        InvalidProbabilityError,
+        r"y_prob row 0: 75\.85 .* If these are logits, .* If they are percentages, divide them by 100\.",
+    ),
+    "rounding": (
+        lambda: as_probabilities([0.5, 1.0000001, -1e-9]),
+        InvalidProbabilityError,
+        r"y_prob row 1: 1\.0000001 is outside \[0, 1\] \(2 of 3 rows\)\. If these are rounding errors, clip them",
+    ),
     "outside column": (
         lambda: as_probabilities(pd.DataFrame({"p_ok": [0.1, 0.2], "p_fraud": [0.9, 1.2]})),
         InvalidProbabilityError,

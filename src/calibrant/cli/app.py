@@ -54,7 +54,7 @@ _SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) f
 _NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
 _BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
 #: Arguments whose names begin a message, by the options that set them.
-_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table"}
+_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table", "n_draws": "--draws"}
 #: What is said of a database that is not FILE, whose table no option names.
 _SEVERAL_TABLES = "Name one with table=."
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.

@@ -13,6 +13,7 @@ from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
     InvalidLabelError,
+    InvalidProbabilityError,
     InvalidScoreError,
     InvalidWeightError,
     ShapeError,
@@ -288,6 +289,9 @@ class OpenedFile:
                 feature_kinds=dict.fromkeys(self._categorical(), "category"),
                 **given,
             )
+        except InvalidProbabilityError as error:
+            more = self._classes_without_column(table.column(of.label)) if "sum to" in str(error) else ""
+            raise InvalidProbabilityError(f"{error}{more}") from None
         except (InvalidLabelError, ShapeError) as error:
             if known is not None or (is_one and isinstance(error, InvalidLabelError)):
                 raise
@@ -302,6 +306,14 @@ class OpenedFile:
             values = np.take(values, [self.score.index(name) for name in matched.score], axis=1)
         rows = replace(rows, scores=values, labels=labels, columns=tuple(matched.score), container=NUMPY)
         return FileRows(matched, rows, table.num_rows)
+
+    def _classes_without_column(self, labels: pa.ChunkedArray) -> str:
+        """Say that there are fewer columns of scores than classes, if there are."""
+        known = sorted(labels.unique().to_pylist(), key=str)
+        if len(self.score) >= len(known):
+            return ""
+        classes = f"{self.request.label!r} has {len(known):,} classes, {quoted(known, most=_MOST_NAMED)}"
+        return f" Or name a column for each class: --score names {len(self.score)}, and {classes}."
 
     def _categorical(self) -> list[str]:
         """Return the features that are said to be categories."""

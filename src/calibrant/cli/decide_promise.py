@@ -111,7 +111,7 @@ def promise_command(**options: Any) -> None:
             [(found.name, figure(found.value), ends, f"{found.n:,}")],
         )
     )
-    common.echo(f"{found.note}\ninterval: {found.method}")
+    common.echo(f"{found.note.replace('fitted_to=', '--fitted-to')}\ninterval: {found.method}")
 
 
 def to_promise(

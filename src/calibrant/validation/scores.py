@@ -24,6 +24,8 @@ InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
 #: What to do with logits, which the command line says in its own words.
 LOGIT_ADVICE = 'pass input="logit" to a calibrator'
+#: Beyond 0 or 1 by less than the first, a probability may have been rounded; up to the second it may be a percentage.
+_ROUNDING, _PERCENT = 1e-6, 100.0
 #: Containers reach us as objects of libraries that may not be installed; narwhals knows them by name.
 ArrayLike: TypeAlias = Any
 #: Positive weights lie between this and its inverse, so that sums of their squares are ordinary numbers.
@@ -327,6 +329,10 @@ def _check_unit_range(scores: Scores, name: str) -> None:
         _check_finite(scores, name)
         bad = (values < 0.0) | (values > 1.0)
         fix = f"If these are logits, {LOGIT_ADVICE}, or turn them into probabilities first."
+        if values.min() > -_ROUNDING and values.max() < 1.0 + _ROUNDING:
+            fix = "If these are rounding errors, clip them to [0, 1] first."
+        elif values.min() >= 0.0 and values.max() <= _PERCENT:
+            fix += " If they are percentages, divide them by 100."
         _refuse(InvalidProbabilityError, name, scores, bad, "is outside [0, 1]", fix)
 
 
