@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with 130, whatever it was doing, and leaves no file behind."""
+"""Ctrl-C ends a command with 130, whatever it was doing, and leaves no file behind; so do other signals that end it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,18 @@ def test_a_command_that_waits_for_input_ends_with_130(folder: Path) -> None:
     assert (process.returncode, errors.decode()) == (INTERRUPTED, "Interrupted.\n")
 
 
-@pytest.mark.parametrize("target", ["out.csv", "out.csv.gz"])
-def test_a_file_that_is_half_written_goes(run: Run, folder: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "number", "code", "said"),
+    [
+        ("out.csv", signal.SIGINT, INTERRUPTED, "Interrupted.\n"),
+        ("out.csv.gz", signal.SIGINT, INTERRUPTED, "Interrupted.\n"),
+        ("out.csv", signal.SIGTERM, 143, ""),
+        ("out.csv", signal.SIGHUP, 129, ""),
+    ],
+)
+def test_a_file_that_is_half_written_goes(
+    run: Run, folder: Path, target: str, number: signal.Signals, code: int, said: str
+) -> None:
     Path("rows.csv").write_text(ROWS)
     run("fit rows.csv --method isotonic --bounded -o c.json")
     os.mkfifo("pipe.csv")
@@ -51,9 +61,9 @@ def test_a_file_that_is_half_written_goes(run: Run, folder: Path, target: str) -
         end = time.monotonic() + 60
         while not list(folder.glob(".calibrant-*.part")) and time.monotonic() < end:
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)  # a terminal sends it to who writes the pipe, too, which so ends
+        process.send_signal(number)  # a terminal sends it to who writes the pipe, too, which so ends
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors.decode()) == (INTERRUPTED, "Interrupted.\n")
+    assert (process.returncode, errors.decode()) == (code, said)
     assert sorted(path.name for path in folder.iterdir()) == ["c.json", "pipe.csv", "rows.csv"]
 
 

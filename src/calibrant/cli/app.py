@@ -121,7 +121,7 @@ class Commands(ExamplesMixin, click.Group):
         _print_any_text()
         _announce_compiling()
         try:
-            with _plain_warnings():
+            with _orderly_end(), _plain_warnings():
                 return super().invoke(ctx)
         except CalibrantError as error:
             raise Refusal(_in_options(str(error), takes_input=self._takes_input(ctx))) from None
@@ -202,6 +202,27 @@ def _uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Let signals that end a process end it as Ctrl-C does, so that files that are half written go."""
+    signals = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    taken = [number for number in signals if signal.getsignal(number) is signal.SIG_DFL]  # nohup ignores one
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # what cleans up is not ended too
+        raise SystemExit(128 + number)
+
+    with suppress(ValueError):  # in another thread than the main one there are no signals
+        for number in taken:
+            signal.signal(number, end)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            for number in taken:
+                signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
 def _plain_warnings() -> Iterator[None]:
     """Show each of our warnings once, as a line on standard error."""
     shown: set[str] = set()
@@ -258,5 +279,5 @@ def main() -> None:
     """Measure, correct, keep and apply the calibration of predicted probabilities.
 
     Each command explains itself: calibrant evaluate --help. Exit codes: 0 done, 1 a gate or an alarm, 2 wrong usage
-    or bad input, 3 a fault of calibrant, 130 interrupted.
+    or bad input, 3 a fault of calibrant, 130 interrupted, 143 terminated.
     """
