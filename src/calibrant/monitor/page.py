@@ -165,9 +165,10 @@ def _e_value(log_e: float) -> str:
 def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
     windows, last = monitor.windows, monitor.windows[-1]
     headline = f"No alarm in {count(len(windows), 'window')}"
+    promise = f"The promise that few alarms are false is for {monitor.promise}."
     advice = (
         f"The evidence stayed below {1.0 / monitor.alpha:g}. That is no proof of calibration: small errors take many "
-        f"rows to show. The promise that few alarms are false is for {monitor.promise}."
+        f"rows to show. {promise}"
     )
     state = "calibrated"
     if len(windows) == 1:
@@ -175,7 +176,7 @@ def _summary(monitor: CalibrationMonitor, title: str) -> dict[str, Any]:
         headline = "No alarm possible yet: one window only sets the bet"
         advice = (
             f"{_of_first_gap(monitor)}An alarm needs a second window. Add the next one, or cut these rows into "
-            "several: on the command line by --state, --rows or --date."
+            f"several: on the command line by --state, --rows or --date. {promise}"
         )
     if monitor.is_alarm:
         state = "miscalibrated"
