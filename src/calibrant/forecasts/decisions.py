@@ -236,7 +236,10 @@ def decision_loss(
 ) -> DecisionLoss:
     """Measure the mean loss of a threshold rule, as the forecasts promise it and as it came true.
 
-    See `reliability_gap` for the arguments.
+    Parameters
+    ----------
+    forecast, y, decision, loss, sample_weight
+        See `reliability_gap`.
     """
     rule = as_rule(decision)
     problem = as_problem(loss, rule.y0)

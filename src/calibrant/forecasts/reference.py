@@ -95,7 +95,15 @@ class ClimatologyForecast(Forecast):
 
 
 def climatology(history: ArrayLike, n: int) -> ClimatologyForecast:
-    """Forecast the distribution of past outcomes in each of `n` rows; see `ClimatologyForecast`."""
+    """Forecast the distribution of past outcomes in each of `n` rows; see `ClimatologyForecast`.
+
+    Parameters
+    ----------
+    history : array-like of shape (m,)
+        Past outcomes.
+    n : int
+        Number of rows.
+    """
     return ClimatologyForecast(history, n)
 
 

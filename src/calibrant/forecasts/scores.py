@@ -244,6 +244,11 @@ def crps(forecast: Forecast, y: ArrayLike, *, fair: bool = False, sample_weight:
 def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Measure the mean negative log density at what happened, in nats; smaller is better.
 
+    Parameters
+    ----------
+    forecast, y, sample_weight
+        See `crps`.
+
     Notes
     -----
     Infinite where something happened that had no density. Samples have no density, which raises an InvalidTypeError. Of
@@ -259,6 +264,13 @@ def pinball_loss(
 ) -> float:
     """Measure the mean pinball loss of the quantile at `level`; smaller is better.
 
+    Parameters
+    ----------
+    forecast, y, sample_weight
+        See `crps`.
+    level : float
+        Of the quantile.
+
     Notes
     -----
     level * (y - q) above the quantile q and (1 - level) * (q - y) below it (Koenker and Bassett 1978).
@@ -273,10 +285,15 @@ def interval_score(
 ) -> float:
     """Measure the mean interval score of central intervals; smaller is better.
 
+    Parameters
+    ----------
+    forecast, y, sample_weight
+        See `crps`.
+    level : float, optional
+        As in `coverage`.
+
     Notes
     -----
-    The level is 0.9 by default, of a `QuantileForecast` the nearest of its own; one beyond its quantiles is refused.
-
     The width, plus 2 / (1 - level) times how far outside the outcome lies (Gneiting and Raftery 2007, equation 43).
     """
     rows = read_outcomes(forecast, y, sample_weight)
@@ -288,8 +305,13 @@ def coverage(
 ) -> float:
     """Measure how often outcomes lie in the central intervals that should hold `level` of them; ends included.
 
-    The level is 0.9 by default, of a `QuantileForecast` the nearest of its own; one beyond its quantiles is refused.
-    `coverage_by_level` measures all levels.
+    Parameters
+    ----------
+    forecast, y, sample_weight
+        See `crps`.
+    level : float, optional
+        Of the intervals: 0.9 by default, of a `QuantileForecast` the nearest of its own. One beyond its quantiles is
+        refused. `coverage_by_level` measures all levels.
     """
     rows = read_outcomes(forecast, y, sample_weight)
     return rows.mean(row_is_covered(rows, checked_interval_level(level, rows.forecast)))
@@ -298,7 +320,12 @@ def coverage(
 def sharpness(forecast: Forecast, *, level: float | None = None, sample_weight: ArrayLike | None = None) -> float:
     """Measure the mean width of central intervals, in the units of the outcome: how much forecasts say at all.
 
-    The level is as in `coverage`.
+    Parameters
+    ----------
+    forecast, sample_weight
+        See `crps`.
+    level : float, optional
+        As in `coverage`.
     """
     forecast = as_forecast(forecast)
     level = checked_interval_level(level, forecast)

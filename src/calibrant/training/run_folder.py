@@ -235,7 +235,13 @@ def load_run(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Ru
 
 
 def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], int]:
-    """Return the finished runs of a folder, the oldest first, and how many were begun and not finished."""
+    """Return the finished runs of a folder, the oldest first, and how many were begun and not finished.
+
+    Parameters
+    ----------
+    root : str or path
+        The folder of runs.
+    """
     folder = Path(root)
     if not folder.is_dir():
         return [], 0
@@ -249,7 +255,15 @@ def list_runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> tuple[list[Run], i
 def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT, *, trusted: Sequence[str] = ()) -> Run:
     """Return the run of this id, or of the only id that holds this text; "last" is the latest one.
 
-    `trusted` is as for `load_run`.
+    Parameters
+    ----------
+    name : str
+        The id of a run, a part of one, or "last".
+    root : str or path
+        The folder of runs.
+    trusted : sequence of str
+        See `load_run`.
+
     """
     if (Path(name) / _RUN).is_file():
         return load_run(name, trusted=trusted)
