@@ -263,7 +263,6 @@ def find_run(name: str, root: str | os.PathLike[str] = DEFAULT_ROOT, *, trusted:
         The folder of runs.
     trusted : sequence of str
         See `load_run`.
-
     """
     if (Path(name) / _RUN).is_file():
         return load_run(name, trusted=trusted)
