@@ -93,6 +93,7 @@ ELSEWHERE = {
     "FoldState": "a summary in progress: tests/engines/test_row_sources.py",
     "fingerprint": "a fitted calibrator: tests/persistence/test_documents.py",
     "warn": "a message: tests/test_errors.py",
+    "hold_warnings": "a category of warnings: tests/test_errors.py",
     "CombinatorialPurgedKFold": "times: tests/dependence/test_purged.py",
     "PriorShift": "a map of prior_shift and undo_sampling: tests/prior/test_prior_shift.py",
     "PurgedKFold": "times: tests/dependence/test_purged.py",

@@ -295,7 +295,7 @@ def test_stakes_need_returns_and_directions(returns: bool, market: pd.DataFrame,
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--label", "y"), "table='rows.csv' needs the names of two of its columns: label, and time"),
+        (("--label", "y"), "--table 'rows.csv' needs the names of two of its columns: label, and time"),
         (("--label", "z", "--time", "t"), "rows.csv has no column 'z'."),
         (("--label", "y", "--time", "t", "--horizon", "5"), "horizon=5 is of bars, and table='rows.csv' is named."),
         (("--label", "y", "--time", "t", "--features", "a,y"), "features name 'y', which is the label"),

@@ -335,8 +335,10 @@ def _test(
     spread = math.sqrt(float(np.sum(weight_squared * p * (1.0 - p)))) / summary.total_weight
     if spread == 0.0:  # probabilities of 0 and 1 only
         return CumulativeTest(statistic, math.inf if statistic > 0.0 else 0.0, 0.0 if statistic > 0.0 else 1.0)
-    leaning = float(np.sum(weight_squared**2 / weight * p * (1.0 - p) * np.abs(1.0 - 2.0 * p)))
-    if leaning <= MOST_LEANING * (spread * summary.total_weight) ** 3:
+    unit = weight_squared / weight  # the weight of a row of each score
+    variance = (weight / unit.max()) * (unit / unit.max()) * p * (1.0 - p)  # in squares of the largest
+    leaning = float(np.sum(variance * (unit / unit.max()) * np.abs(1.0 - 2.0 * p)))
+    if leaning <= MOST_LEANING * float(np.sum(variance)) ** 1.5:
         return CumulativeTest(statistic, statistic / spread, exceeds(statistic / spread))
     return CumulativeTest(statistic, statistic / spread, _share_of_walks(summary, statistic, measure))
 

@@ -154,7 +154,7 @@ def _open_object(source: Any) -> RowSource:
             return iter(source.scanner(columns=columns, batch_size=BATCH_ROWS).to_reader())
 
         return StreamSource("the dataset", source.schema.names, scan)
-    if not getattr(getattr(source, "columns", None), "is_unique", True):  # of pandas, which Arrow refuses to convert
+    if hasattr(source, "set_axis") and not source.columns.is_unique:  # of pandas, which Arrow refuses to convert
         table = pa.table(source.set_axis(range(source.shape[1]), axis=1))
         index = table.column_names[source.shape[1] :]
         return _of_table(table.rename_columns([*map(str, source.columns), *index]), name)
