@@ -26,7 +26,7 @@ _TURN = 2.0
 #: A motion exceeds this but for a chance that no float can hold beside 1.
 _CERTAIN = 0.05
 #: Skewness, as if all jumps leant to one side, up to which a walk is near a Brownian motion: that of four rare events.
-MOST_LEANING = 0.5
+_MOST_LEANING = 0.5
 #: Walks that are simulated where it is above, and how many at once.
 _SIMULATED, _AT_ONCE = 2_000, 200
 _ROUNDING = 1e-9
@@ -326,6 +326,16 @@ def range_exceeds(x: float) -> float:
     return min(max(1.0 - inside, 0.0), 1.0)
 
 
+def is_near_motion(p: FloatArray, size: FloatArray, unit: FloatArray, effect: float = 1.0) -> bool:
+    """Say whether a walk over `size` rows of each score, each of weight `unit`, is near a Brownian motion.
+
+    It is where its jumps hardly lean to one side. `effect` is the design effect of the rows.
+    """
+    variance = size * unit**2 * p * (1.0 - p)
+    leaning = float(np.sum(variance * unit * np.abs(1.0 - 2.0 * p))) * math.sqrt(effect)
+    return bool(leaning <= _MOST_LEANING * float(np.sum(variance)) ** 1.5)
+
+
 def _test(
     summary: ScoreSummary, measure: Callable[[FloatArray], FloatArray], exceeds: Callable[[float], float]
 ) -> CumulativeTest:
@@ -335,10 +345,8 @@ def _test(
     spread = math.sqrt(float(np.sum(weight_squared * p * (1.0 - p)))) / summary.total_weight
     if spread == 0.0:  # probabilities of 0 and 1 only
         return CumulativeTest(statistic, math.inf if statistic > 0.0 else 0.0, 0.0 if statistic > 0.0 else 1.0)
-    unit = weight_squared / weight  # the weight of a row of each score
-    variance = (weight / unit.max()) * (unit / unit.max()) * p * (1.0 - p)  # in squares of the largest
-    leaning = float(np.sum(variance * (unit / unit.max()) * np.abs(1.0 - 2.0 * p)))
-    if leaning <= MOST_LEANING * float(np.sum(variance)) ** 1.5:
+    unit = weight_squared / weight
+    if is_near_motion(p, weight / unit, unit / unit.max()):
         return CumulativeTest(statistic, statistic / spread, exceeds(statistic / spread))
     return CumulativeTest(statistic, statistic / spread, _share_of_walks(summary, statistic, measure))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.dependent_rows import DesignEffects
-from calibrant.metrics.calibration_tests import MOST_LEANING, range_exceeds
+from calibrant.metrics.calibration_tests import is_near_motion, range_exceeds
 from calibrant.metrics.estimates import Column, measured_rows
 from calibrant.metrics.gap_bounds import fine_sums
 from calibrant.numerics import EPS, TINY, BoolArray, FloatArray, IntArray, chi_squared_tail, dot, expit, logit
@@ -119,7 +119,7 @@ def joint_test_of(
 
     parts = {part: cells.tail(a, effect(part)) for part, a in cells.directions().items()}
     if cells.p.size > 1:
-        if cells.has_range(effect("range")):
+        if is_near_motion(cells.p, cells.size, cells.unit, effect("range")):
             parts |= {"range": cells.range_tail(effect("range"))}
         if (of_bins := cells.bins_tail(effect("bins"))) is not None:
             parts |= {"bins": of_bins}
@@ -286,12 +286,6 @@ class _Cells:
         alone = step >= x - slack + dot(size * step, chance)
         of_one = -math.expm1(dot(size[alone], np.log1p(-np.minimum(chance[alone], 1.0 - EPS))))
         return max(math.exp(-float(seen[order][~is_free].sum())), of_one)
-
-    def has_range(self, effect: float) -> bool:
-        """Say whether the walk of Kuiper's test is near a Brownian motion: its jumps hardly lean to one side."""
-        v = self.variance
-        leaning = dot(v * self.unit, np.abs(1.0 - 2.0 * self.p)) * math.sqrt(effect)
-        return bool(leaning <= MOST_LEANING * float(v.sum()) ** 1.5)
 
     def range_tail(self, effect: float) -> float:
         """Return the p-value of Kuiper's test."""
