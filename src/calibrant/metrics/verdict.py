@@ -257,7 +257,7 @@ def _is_mean_off(gap: Score, test: JointTest) -> bool:
 
 
 def _although_held(gap: Score, test: JointTest) -> str:
-    return f"{_p(test.parts['mean'])}, though its {_interval(gap)} holds 0"
+    return f"tested by itself {_p(test.parts['mean'])}, though the {_interval(gap)} of the gap holds 0"
 
 
 def _p(value: float) -> str:

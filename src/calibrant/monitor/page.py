@@ -51,8 +51,9 @@ class MonitorReport(pages.PageReport):
     def page(self) -> pages.Page:
         found = self._summary
         first, last = (pages.name(found[key], _SHORT) for key in ("first_window", "last_window"))
+        names = first if found["n_windows"] == 1 else f"from {first} to {last}"
         watched = (
-            f"{count(round(found['n_rows']), 'row')} in {count(found['n_windows'], 'window')}, from {first} to {last}. "
+            f"{count(round(found['n_rows']), 'row')} in {count(found['n_windows'], 'window')}, {names}. "
             f"The evidence now stands at {found['e_value']}."
         )
         answers = [
