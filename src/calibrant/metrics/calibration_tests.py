@@ -352,7 +352,7 @@ def _test(
 
 
 def _share_of_walks(summary: ScoreSummary, statistic: float, measure: Callable[[FloatArray], FloatArray]) -> float:
-    """Return how often walks of outcomes drawn from the probabilities go as far: many scores are gathered first."""
+    """Return the share of simulated walks that go as far; their outcomes are drawn from the probabilities."""
     p, weight, weight_squared, _ = fine_sums(summary)
     size = np.maximum(np.rint(weight**2 / weight_squared), 1.0)  # rows that vary as much as those of a score do
     rng = np.random.default_rng(0)

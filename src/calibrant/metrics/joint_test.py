@@ -271,10 +271,10 @@ class _Cells:
         return max(math.erfc(moved / math.sqrt(2.0)), least) if moved > 0.0 else 1.0
 
     def _least_chance(self, x: float, step: FloatArray, size: FloatArray, is_up: BoolArray, slack: float) -> float:
-        """Return a chance that a sum reaches x at the least, which a saddlepoint may miss where few rows decide.
+        """Return a lower bound of the chance that a sum reaches x: where few rows decide, a saddlepoint may miss it.
 
-        It is reached where all rows are at least as far as they were seen to be, and where one row is so far that it is
-        enough by itself. Rows whose steps together are below the slack are left free.
+        A sum reaches x where all rows go at least as far as they were seen to go, and where one row by itself goes far
+        enough. Rows whose steps together are below the slack may go anywhere.
         """
         chance = np.where(is_up, self.p, 1.0 - self.p)
         cost = -np.where(is_up, np.log(self.p), np.log1p(-self.p))  # of a row that is far
@@ -317,7 +317,7 @@ class _Cells:
 
 
 def _with_light_bins_joined(of: IntArray, variance: FloatArray, least: float) -> IntArray:
-    """Return bins of the least variance: a lighter one goes with the next, and the last with the one before."""
+    """Return bins that have at least the variance `least` each: lighter ones are joined with a neighbour."""
     by_bin = np.bincount(of, variance)
     joined = np.zeros(by_bin.size, dtype=np.int64)
     held, left = 0.0, float(by_bin.sum())
