@@ -189,7 +189,7 @@ def minimise(
 ) -> FloatArray:
     """Return the minimiser, shape (d,); warn with ConvergenceWarning where the iteration stops short of it.
 
-    `coarse` is a small problem with nearly the same minimiser, and `start` about that minimiser, to start from.
+    `coarse` is a small problem with nearly the same minimiser, which is found first, from `start` where it is given.
     """
     scale = np.sqrt([dot(column, column) / column.size for column in problem.columns])
     scale[scale == 0.0] = 1.0
@@ -217,11 +217,11 @@ def fit_slope_intercept(
     target_weight: FloatArray | None = None,
     *,
     what: str = "sigmoid fit",
-    start: FloatArray | None = None,
+    start: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
     """Fit a logistic regression on one score; by default with Platt's targets.
 
-    `start` is about the slope and the intercept, where they are known.
+    `start` is a guess of slope and intercept.
     """
     s, w = ties.scores, ties.weight
     if float(s.min()) == float(s.max()):
@@ -234,9 +234,8 @@ def fit_slope_intercept(
     columns = (s - centre, np.broadcast_to(1.0, s.shape))
     targets = platt_targets(ties) if target_weight is None else target_weight
     problem = LogisticProblem(columns, w, targets)
-    if start is not None:
-        start = np.array([start[0] * unit, start[1] + start[0] * unit * centre])
-    slope, intercept = minimise(problem, what=what, coarse=_gather(problem), start=start).tolist()
+    at = None if start is None else np.array([start[0] * unit, start[1] + start[0] * unit * centre])
+    slope, intercept = minimise(problem, what=what, coarse=_gather(problem), start=at).tolist()
     # the slope of scores that lie very close together may overflow
     return float(np.clip(slope / unit, -LARGEST, LARGEST)), intercept - slope * centre
 
@@ -262,19 +261,17 @@ def _coarse_to_fine(
     coarse: LogisticProblem | None = None,
     start: FloatArray | None = None,
 ) -> tuple[FloatArray, float, int]:
-    """Run Newton from the start given, or the minimiser of a smaller problem: the one given, or a sample."""
-    if start is not None:
-        pass
-    elif coarse is not None:
-        start, _, _ = _newton(coarse, np.zeros(scale.size), scale, tol=_TOL_OF_COARSE)
-    elif problem.weight.size < _WARM_START_FROM:
-        return _newton(problem, np.zeros(scale.size), scale)
-    else:
+    """Run Newton from the minimiser of a smaller problem: the one given, or, of many rows, a sample."""
+    zeros = np.zeros(scale.size)
+    if coarse is not None:
+        start, _, _ = _newton(coarse, zeros if start is None else start, scale, tol=_TOL_OF_COARSE)
+    elif start is None and problem.weight.size >= _WARM_START_FROM:
         start, _, _ = _coarse_to_fine(problem.thin(_THINNING), scale)
-    found = _newton(problem, start, scale)
-    if found[1] <= _ACCEPTED:
-        return found
-    return _newton(problem, np.zeros(scale.size), scale)  # a bad start: the classes may separate in the sample
+    if start is not None:
+        found = _newton(problem, start, scale)
+        if found[1] <= _ACCEPTED:
+            return found  # otherwise a bad start: the classes may separate in the sample
+    return _newton(problem, zeros, scale)
 
 
 def _newton(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from metric_data import draw_binary, draw_classes, draw_weights
@@ -11,7 +9,14 @@ from metric_data import draw_binary, draw_classes, draw_weights
 import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.metrics import calibration_index, integrated_calibration_index
-from calibrant.metrics.calibration_index import SPAN, _fine_bins, _radius, _smooth, calibration_index_estimate
+from calibrant.metrics.calibration_index import (
+    SPAN,
+    _fine_bins,
+    _first_of_inverse,
+    _radius,
+    _smooth,
+    calibration_index_estimate,
+)
 from calibrant.metrics.estimates import Column
 
 
@@ -119,7 +124,7 @@ def test_interval_covers_the_index_of_perfect_and_of_wrong_probabilities():
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("kind", ["spread", "votes", "certain", "near one", "next to each other"])
-def test_radii_of_few_scores_are_those_of_all_halvings(seed, kind, monkeypatch):
+def test_a_radius_reaches_the_row_with_which_the_span_is_full(seed, kind):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 250))
     p = {
@@ -129,8 +134,22 @@ def test_radii_of_few_scores_are_those_of_all_halvings(seed, kind, monkeypatch):
         "near one": 1.0 - rng.random(n) ** 30,
         "next to each other": 0.5 + rng.integers(0, 3, n) * 2.0**-50,
     }[kind]
-    weight = rng.uniform(0.1, 5.0, n) if seed % 2 else None
+    weight = rng.integers(1, 6, n).astype(float) if seed % 2 else None
     bins = _fine_bins(cb.ScoreSummary.from_rows(p, rng.random(n) < p, weight))
     found = _radius(bins, bins.scores)
-    monkeypatch.setattr(sys.modules["calibrant.metrics.calibration_index"], "_FEW_SCORES", 0)
-    np.testing.assert_array_equal(found, _radius(bins, bins.scores))
+    w = np.rint(bins.share * (n if weight is None else weight.sum()))
+    for vertex, radius in zip(bins.scores, found, strict=True):
+        distance = np.abs(bins.scores - vertex)
+        order = np.argsort(distance)
+        full = np.flatnonzero(4.0 * np.cumsum(w[order]) >= 3.0 * w.sum())[0]
+        assert radius == max(distance[order[full]], 2.0**-52)
+
+
+def test_cofactors_give_the_first_row_of_the_pseudo_inverse():
+    rng = np.random.default_rng(0)
+    u = rng.uniform(-1.0, 1.0, (200, 40)) * rng.uniform(0.05, 1.0, (200, 1))
+    u[::4, 2:] = u[::4, :1]  # two places only: many parabolas fit
+    weight = rng.random((200, 40))
+    moments = np.stack([(weight * u**k).sum(axis=1) for k in range(5)], axis=1) / weight.sum(axis=1, keepdims=True)
+    wanted = np.linalg.pinv(moments[:, np.arange(3)[:, None] + np.arange(3)], rcond=1e-10, hermitian=True)[:, 0]
+    np.testing.assert_allclose(_first_of_inverse(moments), wanted, rtol=1e-7)

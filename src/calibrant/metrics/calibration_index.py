@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import EPS, BoolArray, FloatArray
+from calibrant.numerics import FloatArray
 from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
@@ -26,12 +26,12 @@ _DRAWS = 1000
 _SOURCES = 32
 #: The power of the moment in each place of the normal equations of a parabola.
 _HANKEL = np.arange(3)[:, None] + np.arange(3)
-#: Halvings of [0, 1] by which the radius of a regression is found. Up to `_FEW_SCORES` scores it is first computed to
-#: within `_CLOSE`, so that only the last few halvings remain.
-_HALVINGS = 52
-_FEW_SCORES = 256
-_CLOSE_HALVINGS = 3
-_CLOSE = 0.5 * 2.0 ** (_CLOSE_HALVINGS - _HALVINGS)
+#: Normal equations whose determinant is larger, in units of radius and weight, are solved by cofactors.
+_WELL_POSED = 1e-7
+#: What rounding may take from a running sum of the shares of all bins.
+_ROUNDING = 1e-12
+#: The least radius of a regression.
+_LEAST_RADIUS = 2.0**-52
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -137,7 +137,7 @@ def calibration_index(
     """
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     bins = _fine_bins(rows.one_column().summary())
-    error = np.abs(_smooth(bins)[1])
+    error = np.abs(_smooth(bins).gap)
     e50, e90, largest = (_quantile(error, bins.share, q) for q in (0.5, 0.9, 1.0))
     return CalibrationIndex(float(np.sum(bins.share * error)), e50, e90, largest)
 
@@ -145,8 +145,8 @@ def calibration_index(
 def calibration_index_estimate(column: Column) -> Estimate:
     """Estimate the integrated calibration index of one column, with an interval from the noise of the smoother."""
     bins = _fine_bins(column.summary)
-    vertices, gap, smoother, fitted = smooth = _smooth(bins)
-    value = _mean_gap(bins, smooth)
+    vertices, gap, fitted, parabolas = _smooth(bins)
+    smoother, value = parabolas.smoother(), _mean_gap(bins, gap)
     rate = np.clip(np.interp(bins.scores, vertices, fitted), 0.0, 1.0)
     near = bins.share * column.size * SPAN / bins.share.max()  # rows that a fitted rate rests on
     rate = (rate * near + 1.0) / (near + 2.0)
@@ -164,7 +164,7 @@ def calibration_index_estimate(column: Column) -> Estimate:
 def index_of(summary: ScoreSummary) -> float:
     """Return the integrated calibration index of the rows of a summary."""
     bins = _fine_bins(summary)
-    return _mean_gap(bins, _smooth(bins))
+    return _mean_gap(bins, _smooth(bins).gap)
 
 
 class _FineBins(NamedTuple):
@@ -176,16 +176,34 @@ class _FineBins(NamedTuple):
     size: FloatArray
 
 
-class _Smooth(NamedTuple):
-    """Vertices; at each bin the mean probability less the rate; the weight of each bin's rate in the fit; the fit.
+class _Parabolas(NamedTuple):
+    """Parabolas around vertices: where the bins lie, in radii, what they weigh, and what each power of u weighs.
 
-    `smoother` has shape (vertices, bins), `fitted` one entry for each vertex.
+    `u` and `near` have shape (vertices, bins), `power_weight` (vertices, 3).
     """
+
+    u: FloatArray
+    near: FloatArray
+    power_weight: FloatArray
+
+    def smoother(self) -> FloatArray:
+        """Return the weight of each bin's rate in the value at each vertex."""
+        a, b, c = (column[:, None] for column in self.power_weight.T)
+        weight: FloatArray = c * self.u
+        weight += b
+        weight *= self.u
+        weight += a
+        weight *= self.near
+        return weight
+
+
+class _Smooth(NamedTuple):
+    """Vertices; at each bin the mean probability less the rate; the fit at each vertex, and what it was found by."""
 
     vertices: FloatArray
     gap: FloatArray
-    smoother: FloatArray
     fitted: FloatArray
+    parabolas: _Parabolas
 
 
 def _fine_bins(summary: ScoreSummary) -> _FineBins:
@@ -201,20 +219,18 @@ def _smooth(bins: _FineBins) -> _Smooth:
     if vertices.size > _VERTICES:
         inner = equal_mass_starts(bins.share, _VERTICES - 1)
         vertices = bins.scores[np.unique(np.append(inner, bins.scores.size - 1))]
-    smoother = _local_parabolas(bins, vertices)
-    fitted = np.clip(np.sum(smoother * bins.rate, axis=1), 0.0, 1.0)
-    return _Smooth(vertices, bins.scores - np.interp(bins.scores, vertices, fitted), smoother, fitted)
+    fitted, parabolas = _local_parabolas(bins, vertices)
+    return _Smooth(vertices, bins.scores - np.interp(bins.scores, vertices, fitted), fitted, parabolas)
 
 
-def _mean_gap(bins: _FineBins, smooth: _Smooth) -> float:
-    return float(np.sum(bins.share * np.abs(smooth.gap)))
+def _mean_gap(bins: _FineBins, gap: FloatArray) -> float:
+    return float(np.sum(bins.share * np.abs(gap)))
 
 
-def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
-    """Return the weight of each bin's rate in the value at each vertex of a parabola fitted around it."""
-    radius = _radius(bins, vertices)
+def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> tuple[FloatArray, _Parabolas]:
+    """Return the value at each vertex, cut to [0, 1], of a parabola fitted around it, and the parabolas."""
     u = bins.scores - vertices[:, None]
-    u /= radius[:, None]
+    u /= _radius(bins, vertices)[:, None]
     distance = np.abs(u)
     inside = distance * distance  # products: powers of arrays are slow
     inside *= distance
@@ -222,58 +238,50 @@ def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     near = inside * inside
     near *= inside
     near *= bins.share
-    moments, power = np.empty((vertices.size, 5)), near.copy()
+    moments, rates, power = np.empty((vertices.size, 5)), np.empty((vertices.size, 3)), near.copy()
     for k in range(5):
         np.add.reduce(power, axis=1, out=moments[:, k])
+        if k < 3:
+            np.einsum("vb,b->v", power, bins.rate, out=rates[:, k])
         power *= u
-    normal = moments[:, _HANKEL] / moments[:, :1, None]
-    inverse = np.linalg.pinv(normal, rcond=1e-10, hermitian=True)[:, 0, :]
-    a, b, c = (column[:, None] for column in inverse.T)
-    weight: FloatArray = np.multiply(b, u, out=power)
-    weight += a
-    np.multiply(u, u, out=u)
-    u *= c
-    weight += u
-    weight *= near
-    weight /= moments[:, :1]
-    return weight
+    total = moments[:, :1].copy()
+    moments /= total
+    power_weight = _first_of_inverse(moments) / total
+    fitted = np.clip((power_weight * rates).sum(axis=1), 0.0, 1.0)
+    return fitted, _Parabolas(u, near, power_weight)
+
+
+def _first_of_inverse(moments: FloatArray) -> FloatArray:
+    """Return the first row of the inverse of normal equations, shape (n, 3), by their moments, of which the first is 1.
+
+    Where few bins are near, so that many parabolas fit, it is that of the pseudo-inverse, which takes the smallest.
+    """
+    _, m1, m2, m3, m4 = moments.T
+    cofactors = np.column_stack((m2 * m4 - m3 * m3, m2 * m3 - m1 * m4, m1 * m3 - m2 * m2))
+    determinant = cofactors[:, 0] + m1 * cofactors[:, 1] + m2 * cofactors[:, 2]
+    is_well_posed = determinant > _WELL_POSED
+    if is_well_posed.all():
+        return np.asarray(cofactors / determinant[:, None])
+    out = np.linalg.pinv(moments[:, _HANKEL], rcond=1e-10, hermitian=True)[:, 0, :]
+    out[is_well_posed] = cofactors[is_well_posed] / determinant[is_well_posed, None]
+    return np.asarray(out)
 
 
 def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
-    """Return the distance from each vertex within which `SPAN` of the weight lies, by halving; never zero."""
-    cumulative = np.concatenate(([0.0], np.cumsum(bins.share)))
-    wanted = SPAN * cumulative[-1] * (1.0 - 8.0 * EPS)
+    """Return the distance from each vertex within which `SPAN` of the weight lies; never zero.
 
-    def is_enough(radius: FloatArray) -> BoolArray:
-        first = np.searchsorted(bins.scores, vertices - radius, side="left")
-        last = np.searchsorted(bins.scores, vertices + radius, side="right")
-        return np.asarray(cumulative[last] - cumulative[first] >= wanted)
-
-    low, high, n_halvings = np.zeros(vertices.size), np.ones(vertices.size), _HALVINGS
-    if bins.scores.size <= _FEW_SCORES:
-        near = _nearest_radius(bins.scores, vertices, cumulative, wanted)
-        near = np.clip(near, _CLOSE, 1.0 - _CLOSE)
-        below, above = near - _CLOSE, near + _CLOSE
-        if bool((is_enough(above) | (above == 1.0)).all() and (~is_enough(below) | (below == 0.0)).all()):
-            low, high, n_halvings = below, above, _CLOSE_HALVINGS
-    for _ in range(n_halvings):
-        middle = 0.5 * (low + high)
-        found = is_enough(middle)
-        low, high = np.where(found, low, middle), np.where(found, middle, high)
-    return high
-
-
-def _nearest_radius(scores: FloatArray, vertices: FloatArray, cumulative: FloatArray, wanted: float) -> FloatArray:
-    """Return the least radius that takes in a run of scores that weighs enough, rounded to what halvings can reach."""
+    Those rows are a run of bins: of all the runs that weigh enough it is the one that ends nearest to the vertex.
+    """
+    scores, cumulative = bins.scores, np.concatenate(([0.0], np.cumsum(bins.share)))
+    wanted = SPAN * cumulative[-1] * (1.0 - _ROUNDING)
     first = np.arange(np.searchsorted(cumulative, cumulative[-1] - wanted, side="right"))
-    last = np.searchsorted(cumulative, cumulative[first] + wanted)
-    last = np.minimum(last, scores.size) - 1
-    radius = np.maximum(vertices[:, None] - scores[first], scores[last] - vertices[:, None]).min(axis=1)
-    return np.asarray(np.rint(radius * 2.0**_HALVINGS) / 2.0**_HALVINGS)
+    last = np.minimum(np.searchsorted(cumulative, cumulative[first] + wanted), scores.size) - 1
+    below, above = vertices[:, None] - scores[first], scores[last] - vertices[:, None]
+    return np.asarray(np.maximum(np.maximum(below, above, out=below).min(axis=1), _LEAST_RADIUS))
 
 
 def _quantile(error: FloatArray, share: FloatArray, quantile: float) -> float:
     order = np.argsort(error, kind="stable")
     cumulative = np.cumsum(share[order])
-    reached = np.searchsorted(cumulative, quantile * cumulative[-1] * (1.0 - 8.0 * EPS))
+    reached = np.searchsorted(cumulative, quantile * cumulative[-1] * (1.0 - _ROUNDING))
     return float(error[order[min(int(reached), order.size - 1)]])

@@ -212,7 +212,7 @@ class Column(Measured):
         """Return estimates of the column as scores by their names."""
         return {name: self.score(name, estimate, evaluated_on) for name, estimate in estimates.items()}
 
-    @property
+    @cached_property
     def size(self) -> float:
         """Effective number of independent rows."""
         return self.summary.effective_size

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, root_between
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
@@ -153,26 +153,22 @@ def _series(waves: npt.NDArray[np.complex128], kept: int, n: int) -> FloatArray:
 
 
 def _crossing(series: FloatArray, n: int) -> float:
-    """Find where the error meets the width by false position with halved ends (the Illinois rule)."""
-    low, high = 0.0, 1.0
-    above, below = _error(series, low, n), _error(series, high, n) - high
-    if above <= _TOLERANCE:
-        return 0.0
-    if below >= 0.0:
-        return 1.0
-    side = 0
-    while high - low > _TOLERANCE:
-        middle = (low * below - high * above) / (below - above)
-        excess = _error(series, middle, n) - middle
-        if abs(excess) <= _TOLERANCE:
-            return middle
-        if excess > 0.0:
-            low, above = middle, excess
-            below, side = (0.5 * below if side == 1 else below), 1
-        else:
-            high, below = middle, excess
-            above, side = (0.5 * above if side == -1 else above), -1
-    return 0.5 * (low + high)
+    """Find where the error meets the width: as it never rises, between the error at no width and the error there.
+
+    For the same reason a width that the error is within the tolerance of is within it of the crossing.
+    """
+    highest = min(_error(series, 0.0, n), 1.0)
+    known = {highest: min(_error(series, highest, n) - highest, 0.0)}
+    lowest = highest + known[highest]
+
+    def excess(width: float) -> float:
+        if width not in known:
+            known[width] = _error(series, width, n) - width
+        return known[width] if abs(known[width]) > _TOLERANCE else 0.0
+
+    if not excess(lowest) > 0.0 > excess(highest):
+        return lowest
+    return root_between(excess, lowest, highest, tol=_TOLERANCE)
 
 
 def _error(series: FloatArray, width: float, n: int) -> float:
@@ -186,7 +182,15 @@ def _error(series: FloatArray, width: float, n: int) -> float:
 
 def _damping(n: int, width: float) -> FloatArray:
     """Return what the reflected Gaussian kernel leaves of the cosine waves 0 to n - 1 of [0, 1]."""
-    return np.asarray(np.exp(-0.5 * (np.pi * width * np.arange(n)) ** 2))
+    return np.asarray(np.exp(_decay(1 << (n - 1).bit_length())[:n] * width**2))
+
+
+@lru_cache(maxsize=4)
+def _decay(n_waves: int) -> FloatArray:
+    """Return the logarithms of that at width 1; cached, so read-only."""
+    found: FloatArray = -0.5 * (np.pi * np.arange(n_waves, dtype=np.float64)) ** 2
+    found.flags.writeable = False
+    return found
 
 
 @lru_cache(maxsize=4)
