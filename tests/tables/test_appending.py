@@ -226,6 +226,27 @@ def test_a_stream_becomes_any_other_format(tmp_path: Path, monkeypatch: pytest.M
         assert read_columns(tmp_path / target).to_pydict() == {"p": [0.75, 1.5], "r": [0.25, 0.5], "q": [0.25, 0.5]}
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl", "arrow"])
+def test_codes_of_a_csv_stay_text_in_a_format_that_has_numbers(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(
+        b"p,padded,long,plus,whole,huge,big\n"
+        b"01,007,12345678901234567890,+1,7,9007199254740993,16000000000000000\n"
+        b"3,12,1,2,-1,0,0.5\n"
+    )
+    append_columns(path, tmp_path / f"o.{suffix}", columns=NewColumns(["p"], ["q"], third))
+    assert read_columns(tmp_path / f"o.{suffix}").to_pydict() == {
+        "p": [1, 3],
+        "padded": ["007", "12"],
+        "long": ["12345678901234567890", "1"],
+        "plus": ["+1", "2"],
+        "whole": [7, -1],
+        "huge": [2**53 + 1, 0],
+        "big": [1.6e16, 0.5],
+        "q": [1.0 / 3.0, 1.0],
+    }
+
+
 def test_several_columns_come_from_several(append: Append, tmp_path: Path) -> None:
     def swap(found: pa.Table) -> FloatArray:
         values = as_scores(found.select(["a", "b"])).values

@@ -71,8 +71,9 @@ def append_columns(
     Where source and target share a format, the rest of a text table keeps its bytes (quotes, line endings, `007`, blank
     lines, a missing last line ending), and a Parquet file keeps its types, metadata, row groups (up to 2^20 rows) and
     codec; memory is bounded by a few megabytes of text, or by one row group. Where they don't, values are converted by
-    their Arrow types, inputs that are read as text as text, and a text source is read into memory. Numbers are written
-    in the shortest form that reads back as the same float64.
+    their Arrow types, and a text source is read into memory: inputs that are read as text stay text, and so do whole
+    numbers that would lose zeros (`007`) or digits. Numbers are written in the shortest form that reads back as the
+    same float64.
     """
     refuse_remote(target)
     is_path = isinstance(source, (str, os.PathLike)) and not is_database(source)
@@ -87,6 +88,7 @@ def append_columns(
             return Applied(done.n_rows, n_missing=done.n_missing)
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
     rows = rows.with_text(columns.as_text)
+    rows = rows.with_codes(but=columns.of(rows.names, rows.name).inputs)
     with open_target(target) as out, explained(rows.name), packed_for(target, out) as packed:
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
         done = write_tables(tables, packed, to, columns, rows.name, advance)

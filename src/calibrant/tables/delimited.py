@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow.csv as pc
 
 _READ_BYTES = 1 << 24
+#: How whole numbers are written, and which of them say more than their value: with zeros, or a plus, in front.
+_WHOLE, _PADDED = r"^[+-]?[0-9]+$", r"^[+-]?0[0-9]|^[+]"
 
 
 class DelimitedFile(TableFile):
@@ -42,6 +44,22 @@ class DelimitedFile(TableFile):
         made = copy(self)
         made._as_text = frozenset(columns)
         return made
+
+    def with_codes(self, but: Collection[str]) -> Self:
+        import pyarrow as pa
+        from pyarrow.compute import all as every, any as some, match_substring_regex as matches
+
+        found = self.read([name for name in self.names if name not in {*but, *self._as_text}]).schema
+        exact = {name: pa.types.is_integer(found.field(name).type) for name in found.names}
+        numbers = [name for name in found.names if exact[name] or pa.types.is_floating(found.field(name).type)]
+        texts = self.with_text(numbers).read(numbers)
+        codes = [
+            name
+            for name in numbers
+            if every(matches(texts[name], _WHOLE)).as_py()
+            if not exact[name] or some(matches(texts[name], _PADDED)).as_py()
+        ]
+        return self.with_text({*self._as_text, *codes})
 
     @cached_property
     def names(self) -> tuple[str, ...]:

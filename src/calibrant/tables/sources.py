@@ -137,6 +137,13 @@ class RowSource(ABC):
         """
         return self
 
+    def with_codes(self, but: Collection[str]) -> Self:  # noqa: ARG002
+        """Return the source with columns of codes read as text too: whole numbers such as `007`, or of twenty digits.
+
+        They would lose zeros or digits as numbers. The columns of `but` are read as before.
+        """
+        return self
+
     def scan_distinct(self, column: str) -> Iterator[Batch]:
         """Read the values of a column; an engine that can leaves out what repeats."""
         return self.scan([column])
