@@ -113,7 +113,7 @@ def test_uneven_weights_widen_intervals():
 )
 def test_nothing_that_varied_is_no_certainty(y, p):
     scores = cb.evaluate(list(y), p)
-    for name in ("brier", "log_loss", "ece", "ece_debiased", "miscalibration"):
+    for name in ("brier", "log_loss", "ece", "ece_debiased", "miscalibration", "smooth_ece", "ici"):
         assert scores[name].high > scores[name].low, name
 
 

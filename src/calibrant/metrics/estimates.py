@@ -390,9 +390,10 @@ def noise_bounds(
     where the rows fell.
 
     Noise moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute sum, which is
-    what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins.
+    what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins. A gap that is exactly
+    zero counts as above it: what noise has hidden there has no sign.
     """
-    sign = np.sign(gap)
+    sign = np.where(gap < 0.0, -1.0, 1.0)
     is_clear = np.abs(gap) > CLEAR * np.sqrt(np.mean(noise**2, axis=0))
     upward = np.sum(np.where(is_clear, noise * sign, np.abs(noise)), axis=1)
     upward += math.sqrt(between) * rng.standard_normal(len(noise))
