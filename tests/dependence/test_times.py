@@ -49,6 +49,11 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     ),
     "missing in pandas": ([dt.date(2024, 1, 1), pd.NaT], InvalidTypeError, "times row 1: NaT is no date"),
     "mixed": ([dt.date(2024, 1, 1), "soon"], InvalidTypeError, "times row 1: 'soon' is no date"),
+    "some with a zone": (
+        [dt.datetime(2024, 1, 1, tzinfo=dt.UTC), dt.datetime(2024, 1, 2)],
+        InvalidInputError,
+        r"times row 1: a time without a zone beside others with one \(1 of 2 rows\)",
+    ),
     "text": (["a", "b"], InvalidTypeError, "times row 0: 'a' is text, not a time"),
     "infinite": ([1.0, np.inf], CalibrantError, "times row 1: inf is not finite"),
     "a table": (np.zeros((2, 2)), ShapeError, r"times has shape \(2, 2\)"),
@@ -62,6 +67,25 @@ def test_what_is_no_time_is_refused(times: Any, kind: type[Exception], text: str
         as_times(
             np.array(times) if isinstance(times, list) and isinstance(times[0], np.datetime64) else times, name="times"
         )
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "D", "Y"])
+def test_dates_that_nanoseconds_do_not_reach_stand_beside_nanoseconds(unit: str) -> None:
+    start = STAMPS.astype("datetime64[ns]")
+    end = np.array(["9999-12-31", "2600-01-01", "2024-01-03"], dtype=f"datetime64[{unit}]")
+    if unit == "Y":
+        end[2] += 1
+    found, until = as_label_times(start, end)
+    assert found.dtype == until.dtype
+    assert (until >= found).all()
+    assert until[0].item().year == 9999
+    with pytest.raises(InvalidInputError, match="label_end row 1: 2024-01-01 00:00:00 is before the row's time 2024"):
+        as_label_times(start, STAMPS[[0, 0, 2]])
+
+
+def test_a_year_beyond_microseconds_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"times row 1: a year beyond 290,000 \(1 of 2 rows\)"):
+        as_times(np.array([2024, 300_000]).astype("datetime64[Y]") - 1970, name="times")
 
 
 def test_a_label_is_known_after_its_row_and_in_the_same_kind_of_time() -> None:
@@ -83,6 +107,9 @@ def test_a_label_is_known_after_its_row_and_in_the_same_kind_of_time() -> None:
         (dt.timedelta(days=2), STAMPS, np.timedelta64(2, "D")),
         (np.timedelta64(5, "h"), STAMPS, np.timedelta64(5, "h")),
         (0, STAMPS, np.timedelta64(0, "s")),
+        (pd.Timedelta(1_500, "ns"), STAMPS, np.timedelta64(2, "us")),
+        (np.timedelta64(1, "ns"), STAMPS, np.timedelta64(1, "us")),
+        (np.timedelta64(1, "W"), STAMPS, np.timedelta64(7, "D")),
     ],
 )
 def test_spans_are_of_the_kind_of_the_times(span: Any, times: Any, wanted: Any) -> None:
@@ -102,6 +129,12 @@ def test_spans_are_of_the_kind_of_the_times(span: Any, times: Any, wanted: Any) 
         (3, STAMPS, "purge=3 is no span of time. Pass a timedelta"),
         (dt.timedelta(-1), STAMPS, "is missing or negative"),
         (np.timedelta64("NaT", "s"), STAMPS, "is missing or negative"),
+        (np.timedelta64(1, "M"), STAMPS, "months and years last differently. Pass a span such as timedelta"),
+        (np.timedelta64(1, "Y"), STAMPS, "months and years last differently"),
+        (np.timedelta64(2), STAMPS, "of no unit from nanoseconds to weeks"),
+        (dt.timedelta.max, STAMPS, "ends after the last time there can be"),
+        (2**63, np.arange(3), "ends after the last time there can be"),
+        (2**62, np.arange(3) + 2**62, "ends after the last time there can be"),
     ],
 )
 def test_what_can_not_be_added_to_the_times_is_refused(span: Any, times: Any, text: str) -> None:

@@ -26,8 +26,8 @@ class _Label:
         start, name = (np.arange(n), "X") if times is None else (times, "times")
         self.start, end = as_label_times(start, start if label_end is None else label_end, name=name)
         check_same_length(n, self.start.size, "X", "times")
-        self.end: TimeArray = end + as_span(purge, name="purge", times=self.start)
-        self.embargo = as_span(embargo, name="embargo", times=self.start)
+        self.end: TimeArray = end + as_span(purge, name="purge", times=end)
+        self.embargo = as_span(embargo, name="embargo", times=self.end)
         self.order: IntArray = np.argsort(self.start, kind="stable").astype(np.int64)
 
     def overlaps(self, block: IntArray) -> BoolArray:
@@ -261,11 +261,12 @@ def _blocks(label: _Label, n_blocks: int, name: str) -> list[IntArray]:
 
 def _some(train: IntArray, number: int, label: _Label) -> IntArray:
     if train.size == 0:
-        longest, span = (label.end - label.start).max(), label.start.max() - label.start.min()
+        longest, span = (label.end - label.start).max().item(), (label.start.max() - label.start.min()).item()
+        embargo = np.asarray(label.embargo).item()
         raise InvalidInputError(
             f"split {number} has no row to train on: of {label.order.size:,} rows, those that are not tested on have "
             "labels that overlap with the test, or fall within the embargo. Labels last up to "
-            f"{longest!s} with their purge, the embargo is {label.embargo!s}, and the times of all rows span {span!s}. "
+            f"{longest!s} with their purge, the embargo is {embargo!s}, and the times of all rows span {span!s}. "
             "Shorten label_end, purge or embargo."
         )
     return train

@@ -13,10 +13,20 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.validation import ArrayLike, as_scores, at_first, check_number, check_same_length
 
 TimeArray = npt.NDArray[Any]
+#: Units of spans in nanoseconds. Months and years, which last differently, are none of them.
+_NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
+_NANOSECONDS |= {"h": 3_600 * 10**9, "D": 86_400 * 10**9, "W": 604_800 * 10**9}
+#: Years from 1970 that microseconds reach.
+_YEARS = 290_000
+_LAST = np.iinfo(np.int64).max
 
 
 def as_times(times: ArrayLike, *, name: str) -> TimeArray:
-    """Check one time per row: datetimes as datetime64, whole numbers as int64, others as float64."""
+    """Check one time per row: datetimes as datetime64[us], whole numbers as int64, others as float64.
+
+    One unit for all, as NumPy compares a year that nanoseconds don't reach, such as 9999, with nanoseconds wrongly.
+    Nanoseconds are cut, by which no label gets to end before it starts, or loses what it overlaps.
+    """
     values = _values(times, name)
     if values.ndim != 1:
         raise ShapeError(f"{name} has shape {values.shape}. Pass one time per row, shape (n,).")
@@ -26,7 +36,7 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
         missing = np.isnat(values)
         if missing.any():
             raise InvalidInputError(at_first(missing, name, "missing time", "Drop these rows first."))
-        return values
+        return _in_microseconds(values, name)
     _refuse_text(values, name)
     if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
         return values.astype(np.int64)
@@ -61,29 +71,59 @@ def as_label_times(
     early = end < start
     if early.any():
         row = int(early.argmax())
-        problem = f"{end[row]!s} is before the row's time {start[row]!s}"
+        problem = f"{end[row].item()!s} is before the row's time {start[row].item()!s}"
         fix = "Pass the time at which the label is known."
         raise InvalidInputError(at_first(early, end_name, problem, fix))
     return start, end
 
 
 def as_span(span: object, *, name: str, times: TimeArray) -> Any:
-    """Check a span of time that can be added to `times`: not negative, and of their kind."""
+    """Check a span of time that can be added to `times`, which `as_times` gave: not negative, and of their kind."""
     if times.dtype.kind == "M":
         if isinstance(span, (dt.timedelta, np.timedelta64)):
-            found = np.timedelta64(span)
-            if np.isnat(found) or found.astype(np.int64) < 0:
-                raise InvalidInputError(
-                    f"{name}={span!r} is missing or negative. Pass a span such as timedelta(days=1)."
-                )
-            return found
+            return _check_reach(_microseconds(span, name), span, name, times).astype("timedelta64[us]")
         if isinstance(span, numbers.Real) and span == 0:
-            return times[0] - times[0]  # in their unit
+            return np.timedelta64(0, "us")
         raise InvalidTypeError(f"{name}={span!r} is no span of time. Pass a timedelta, as times are datetimes.")
     if isinstance(span, np.timedelta64):
         raise InvalidTypeError(f"{name}={span!r} is not a number. Pass one in the unit of times.")
     number = check_number(name, span, minimum=0.0)
-    return int(span) if isinstance(span, numbers.Integral) else number
+    if not isinstance(span, numbers.Integral):
+        return number
+    return int(_check_reach(int(span), span, name, times)) if times.dtype.kind == "i" else int(span)
+
+
+def _microseconds(span: dt.timedelta | np.timedelta64, name: str) -> int:
+    """Return the microseconds of a span that is neither missing nor negative, rounded up."""
+    if isinstance(span, dt.timedelta):
+        whole, rest = divmod(span, dt.timedelta(microseconds=1))
+        count = whole + bool(rest)
+    else:
+        unit, step = np.datetime_data(span.dtype)
+        if unit not in _NANOSECONDS:
+            raise InvalidInputError(
+                f"{name}={span!r} is of no unit from nanoseconds to weeks: months and years last differently. Pass a "
+                "span such as timedelta(days=30)."
+            )
+        count = -(-int(span.astype(np.int64)) * step * _NANOSECONDS[unit] // 1_000)  # rounded up
+    if span != span or count < 0:  # a missing span differs from itself
+        raise InvalidInputError(f"{name}={span!r} is missing or negative. Pass a span such as timedelta(days=1).")
+    return count
+
+
+def _check_reach(span: int, given: object, name: str, times: TimeArray) -> np.int64:
+    """Return a span in the unit of whole numbers or datetimes, or refuse what ends where they don't reach."""
+    if int(times.max().astype(np.int64)) + span > _LAST:
+        raise InvalidInputError(f"{name}={given!r} ends after the last time there can be. Pass a shorter span.")
+    return np.int64(span)
+
+
+def _in_microseconds(values: TimeArray, name: str) -> TimeArray:
+    exact: TimeArray = values.astype("datetime64[us]")
+    outside = np.abs(values.astype("datetime64[Y]").astype(np.int64)) > _YEARS
+    if outside.any():
+        raise InvalidInputError(at_first(outside, name, f"a year beyond {_YEARS:,}", "Leave out these rows."))
+    return exact
 
 
 def _values(times: ArrayLike, name: str) -> TimeArray:
@@ -127,11 +167,14 @@ def _refuse_text(values: TimeArray, name: str) -> None:
 
 
 def _from_dates(values: TimeArray, name: str) -> TimeArray:
-    out = np.empty(values.size, dtype="datetime64[us]")
+    out, zoned = np.empty(values.size, dtype="datetime64[us]"), np.zeros(values.size, dtype=np.bool_)
     for row, value in enumerate(values.tolist()):
         if not isinstance(value, dt.date) or value != value:  # a missing pandas time differs from itself
             raise InvalidTypeError(f"{name} row {row}: {value!r:.80} is no date. Drop this row, or pass dates only.")
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
-            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+            zoned[row], value = True, value.astimezone(dt.UTC).replace(tzinfo=None)
         out[row] = np.datetime64(value, "us")
+    if zoned.any() and not zoned.all():
+        fix = "Which moment that is is not known: give all a time zone, or none."
+        raise InvalidInputError(at_first(~zoned, name, "a time without a zone beside others with one", fix))
     return out
