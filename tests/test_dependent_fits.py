@@ -61,6 +61,30 @@ def test_one_cluster_leaves_nothing_to_fit_to() -> None:
             fit(p, y, cluster=np.zeros(100))
 
 
+def test_labels_that_all_overlap_leave_nothing_to_fit_to() -> None:
+    """Figures were those of scores without a fit, called out of fold, where it was no ValueError of NumPy."""
+    p, y, cluster = clustered(100)
+    dependent = {"time": np.arange(100), "label_end": np.arange(100) + 1_000}
+    fits = [cb.AutoCalibrator().fit, cb.compare, cb.SegmentCalibrator("sigmoid").fit, cb.SegmentMeanCalibrator().fit]
+    for fit in [*fits, lambda p, y, **of: cb.ProbabilityCalibrator().fit(y, p, **of)]:
+        takes = {"features": {"p": p}} if fit in fits[2:] else {}
+        with pytest.raises(InvalidInputError, match="the 20 rows that cv=5 holds out, so nothing is left to fit to"):
+            fit(p, y.astype(int), **takes, **dependent)
+        for of in ({"cluster": np.arange(100) % 5}, {"cluster": cluster}):
+            with pytest.raises(InvalidInputError, match="nothing is left to fit to"):
+                fit(p, y.astype(int), **takes, **dependent, **of)
+
+
+def test_clusters_with_times_lose_the_labels_that_overlap_one_of_those_held_out() -> None:
+    p, y, _ = clustered(400)
+    time, cluster = np.arange(400), np.arange(400) // 20
+    rows = read_rows(p, y, cluster=cluster, time=time, label_end=time + 3)
+    for split in row_splits(rows, 5):
+        held = time[split.held_out]
+        near = (np.abs(time[:, None] - held) <= 3).any(axis=1)
+        assert np.array_equal(split.fitted, ~near)
+
+
 def test_out_of_fold_values_of_a_splitter_are_those_of_its_own_fits() -> None:
     p, y, cluster = clustered(400)
     rows = read_rows(p, y, cluster=cluster)

@@ -23,20 +23,14 @@ def test_uniqueness_is_the_mean_share_of_the_open_labels(labels):
 
 
 @settings(max_examples=100, deadline=None)
-@given(LABELS, st.integers(0, 5))
-def test_labels_overlap_a_block_where_they_overlap_one_of_its_rows(labels, embargo):
-    labels = sorted(labels)
+@given(LABELS, st.integers(0, 5), st.data())
+def test_labels_overlap_rows_held_out_where_they_overlap_one_of_them(labels, embargo, data):
     start = np.array([s for s, _ in labels])
     end = start + np.array([length for _, length in labels])
-    block = np.arange(len(labels) // 3, max(2 * len(labels) // 3, len(labels) // 3 + 1))
-    last = end[block].max()
-    one_of = [
-        any(s <= end[b] and e >= start[b] for b in block) or last < s <= last + embargo
-        for s, e in zip(start, end, strict=True)
-    ]
-    found = overlapping(start, end, block, embargo)
-    assert (found >= np.array(one_of)).all()  # never fewer: a gap inside the block counts as the block
-    assert found[block].all()
+    held_out = np.array(data.draw(st.lists(st.integers(0, start.size - 1), min_size=1, unique=True)))
+    for asked, span in ((None, 0), (embargo, embargo)):
+        wanted = [any(s <= end[b] + span and e >= start[b] for b in held_out) for s, e in zip(start, end, strict=True)]
+        assert overlapping(start, end, held_out, asked).tolist() == wanted
 
 
 @pytest.mark.parametrize(("length", "wanted"), [(0, 1), (1, 4), (5, 20), (50, 100)])

@@ -55,6 +55,12 @@ def row_splits(
     if len(found) < 2:
         what = "all rows are of one cluster" if rows.cluster is not None else f"cv={cv!r} holds out one part only"
         raise InvalidInputError(f"{what}, so nothing is left to fit to. Pass rows that can be held out in two parts.")
+    bare = next((split for split in found if not split.fitted.any()), None)
+    if bare is not None:
+        raise InvalidInputError(
+            f"all other rows overlap in their labels, or share a cluster, with the {bare.held_out.sum():,} rows that "
+            f"cv={cv!r} holds out, so nothing is left to fit to. Pass more rows, or labels that are known sooner."
+        )
     return found
 
 

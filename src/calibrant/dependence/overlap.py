@@ -34,15 +34,14 @@ class Blocks(NamedTuple):
     lost: float
 
 
-def overlapping(start: TimeArray, end: TimeArray, block: IntArray | BoolArray, embargo: Any = None) -> BoolArray:
-    """Say which rows have labels that overlap those of a block of rows, or start within the embargo after them.
+def overlapping(start: TimeArray, end: TimeArray, held_out: IntArray | BoolArray, embargo: Any = None) -> BoolArray:
+    """Say which rows have labels that overlap one of some rows held out, or start within the embargo after one.
 
-    The rows of a block are next to each other in time, so that a label overlaps one of them where it overlaps the span
-    from the first start to the last end.
+    Of the labels held out that start before a label ends, those that end before it starts don't overlap it.
     """
-    first, last = start[block].min(), end[block].max()
-    reached: BoolArray = (end >= first) & (start <= (last if embargo is None else last + embargo))
-    return reached
+    until = end[held_out] if embargo is None else end[held_out] + embargo
+    begun = np.searchsorted(np.sort(start[held_out]), end, side="right")
+    return np.asarray(begun > np.searchsorted(np.sort(until), start, side="left"))
 
 
 def block_length(time: ArrayLike, label_end: ArrayLike) -> int:
