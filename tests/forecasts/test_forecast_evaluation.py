@@ -85,6 +85,16 @@ def test_verdict_says_what_is_wrong(scores):
     assert "Intervals are too wide: those of 90% hold 100.0%" in wide.verdict
 
 
+def test_intervals_that_err_are_not_called_within_chance_by_the_sentence_before():
+    """Of rows that depend on each other the gaps are within chance, and the share that intervals hold is not."""
+    rng = np.random.default_rng(0)
+    time = np.arange(91)
+    mean = rng.normal(size=91)
+    y = mean + rng.normal(size=91) * 1.5
+    found = evaluate(GaussianForecast(mean, np.ones(91)), y, time=time, label_end=time + 1000)
+    assert found.verdict.startswith("Not calibrated. Intervals are too narrow: those of 90% hold ")
+
+
 @pytest.mark.slow
 def test_forecasts_that_are_right_are_rarely_called_wrong():
     verdicts = [evaluate(*right(120, seed)).verdict for seed in range(12)]

@@ -48,7 +48,7 @@ def forecast_verdict(
     if interval_level is not None:
         covered, share = scores["coverage"], percent_level(interval_level)
         side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else ""
-    said = "No gap is beyond what chance gives a forecast that is right."
+    said = "Not calibrated." if side else "No gap is beyond what chance gives a forecast that is right."
     if off:
         where = ", ".join(_JUDGED[name].format(scores[name].value) for name in off)
         said = f"Not calibrated: {where}, beyond what chance gives."
