@@ -92,6 +92,26 @@ def test_what_cannot_be_done_is_one_line_and_leaves_the_old_file(words: tuple[st
     assert run.path.is_dir()
 
 
+def test_times_with_a_zone_are_written_in_utc_and_stand_out_beside_others(run: Run) -> None:
+    """Written without a word of the zone, they were off by hours for who joins them to his rows."""
+    bars = pq.read_table("bars.parquet").to_pandas()
+    bars["time"] = pd.to_datetime(bars["time"]).dt.tz_localize("Asia/Tokyo")
+    bars.to_parquet("tokyo.parquet")
+    before = call("last", "--data", "bars.parquet", "-o", "o.csv")
+    assert "zone" not in before.stderr
+    for output in ("o.parquet", "o.csv", "o.jsonl"):
+        done = call("last", "--data", "tokyo.parquet", "-o", output)
+        assert f"times have a time zone, and those of {run.run_id} have none: what has none is taken" in done.stderr
+        read = pd.to_datetime(cb.tables.read_columns(output).to_pandas()["time"], utc=False)
+        assert str(read.dt.tz) == "UTC"
+        assert read.min() == bars["time"].sort_values().iloc[120]
+    run_training(run.config, bars=as_bars(bars), root="zoned")
+    (zoned,) = Path("zoned").iterdir()
+    assert "zone" not in call(zoned, "--data", "tokyo.parquet", "-o", "o.csv").stderr
+    done = call(zoned, "--data", "bars.csv", "-o", "o.csv")
+    assert f"bars.csv: times have no time zone, and those of {zoned.name} have one" in done.stderr
+
+
 def test_nothing_is_written_into_the_run(run: Run) -> None:
     done = call("last", "--data", "bars.csv", "-o", run.path / "metrics.json")
     assert done.exit_code == 2

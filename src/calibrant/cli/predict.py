@@ -32,8 +32,8 @@ def command(run: str, data: str, output: str, trust: str, root: str, *, raw: boo
     not, and get the bits that they would have among any others. Bars need the 61 bars up to the first one to predict;
     those before it are left out.
 
-    OUT has a row for each, in the order of time: time, symbol, and p_CLASS for each class. It appears whole or not at
-    all. RUN is an id, a part of it that no other id holds, a folder, or last.
+    OUT has a row for each, in the order of time: time, symbol, and p_CLASS for each class. Times with a zone go
+    to UTC. OUT appears whole or not at all. RUN is an id, a part of it that no other id holds, a folder, or last.
     """
     import pyarrow as pa
 
@@ -46,6 +46,8 @@ def command(run: str, data: str, output: str, trust: str, root: str, *, raw: boo
         raise InvalidInputError(f"-o {output} is inside of {found.run_id}, which stays as it is. Write somewhere else.")
     made = found.predict(data, raw=raw, last=last)
     columns = {name: v.tolist() if v.dtype == object else v for name, v in made.arrays().items()}
+    if made.has_zone:
+        columns["time"] = pa.array(columns["time"], pa.timestamp("us", tz="UTC"))
     write_table(pa.table(columns), output)
     if output == "-":
         return

@@ -28,6 +28,7 @@ from calibrant.dependence.times import (
     as_label_times as as_label_times,
     as_times as as_times,
     check_both_times as check_both_times,
+    has_zone as has_zone,
 )
 from calibrant.dependence.units import (
     Dependence as Dependence,

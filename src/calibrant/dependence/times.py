@@ -62,7 +62,7 @@ def as_label_times(
     check_same_length(start.size, end.size, name, end_name)
     if (start.dtype.kind == "M") != (end.dtype.kind == "M"):
         raise InvalidInputError(f"{name} and {end_name} are numbers and datetimes. Pass both of one kind.")
-    zones = {name: _has_zone(time), end_name: _has_zone(label_end)}
+    zones = {name: has_zone(time), end_name: has_zone(label_end)}
     if set(zones.values()) == {True, False}:
         zoned, naive = sorted(zones, key=lambda each: not zones[each])
         raise InvalidInputError(
@@ -144,7 +144,7 @@ def _values(times: ArrayLike, name: str) -> TimeArray:
     return array
 
 
-def _has_zone(times: ArrayLike) -> bool | None:
+def has_zone(times: ArrayLike) -> bool | None:
     """Say whether datetimes have a time zone; None of those of NumPy, which can't have one, and of other values."""
     if isinstance(times, np.ndarray) and times.dtype.kind == "M":
         return None

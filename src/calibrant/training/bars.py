@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import TimeArray, as_times
+from calibrant.dependence import TimeArray, as_times, has_zone
 from calibrant.errors import DataWarning, InvalidInputError, InvalidTypeError, UnknownNameError, did_you_mean
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
@@ -65,7 +65,7 @@ class Bars:
     starts : ndarray of shape (S + 1,)
         The rows of symbol number s are those from ``starts[s]`` up to ``starts[s + 1]``.
     time : ndarray of shape (n,)
-        When each bar closes: no feature uses what comes later.
+        When each bar closes: no feature uses what comes later. UTC, of times with a zone.
     open, high, low, close : ndarray of shape (n,)
         Prices, adjusted for splits and dividends where the data say how.
     volume : ndarray of shape (n,) or None
@@ -76,6 +76,8 @@ class Bars:
         Where the bars come from.
     is_adjusted : bool
         Whether a column `adj_close` said how prices are adjusted.
+    has_zone : bool
+        Whether times had a zone.
     """
 
     symbols: tuple[str, ...]
@@ -89,6 +91,7 @@ class Bars:
     gaps: tuple[Gap, ...]
     source: str
     is_adjusted: bool = False
+    has_zone: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -166,7 +169,6 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     time = as_times(columns["time"], name=f"column 'time' of {source}")
     if time.dtype.kind != "M":
         raise InvalidTypeError(f"column 'time' of {source} holds {time.dtype} values, not times. Convert it first.")
-    time = time.astype("datetime64[us]")
     named: npt.NDArray[Any] = np.full(time.size, symbol, dtype=object)
     if "symbol" in columns:
         groups = as_groups(columns["symbol"], name=f"column 'symbol' of {source}")
@@ -182,8 +184,9 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     volume = _positive(columns["volume"], "volume", source, zero=True)[order] if "volume" in columns else None
     starts = np.concatenate(([0], np.cumsum(np.bincount(codes)))).astype(np.int64)
     time, names = time[order], tuple(symbols.tolist())
-    gaps, is_adjusted = _gaps(time, starts, names), "adj_close" in columns
-    return Bars(names, starts, time, **prices, volume=volume, gaps=gaps, source=source, is_adjusted=is_adjusted)
+    known: dict[str, Any] = {"is_adjusted": "adj_close" in columns, "has_zone": bool(has_zone(columns["time"]))}
+    known |= {**prices, "volume": volume, "gaps": _gaps(time, starts, names), "source": source}
+    return Bars(names, starts, time, **known)
 
 
 def default_bars() -> Bars:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.chain import Chain
-from calibrant.dependence import TimeArray, as_times
+from calibrant.dependence import TimeArray, as_times, has_zone
 from calibrant.errors import (
     ColumnOrderError,
     DataWarning,
@@ -61,12 +61,14 @@ class Prediction(Readable):
         Those of the model, or the plain average of those of several, before class weights are undone and before
         calibration; None where nobody asked for them.
     time : ndarray of shape (n,) or None
-        When each row was known: when its bar closed; None for features without times.
+        When each row was known: when its bar closed; None for features without times. UTC, of times with a zone.
     symbol : ndarray of shape (n,) or None
         What was traded; None for features without symbols.
     n_left_out : int
         Bars of symbols with enough history that have no features, as nothing moved in it, and so no probability; the
         first bars of a symbol, which have too little history, are not counted.
+    has_zone : bool
+        Whether the times that were given have a zone.
     """
 
     run_id: str
@@ -76,6 +78,7 @@ class Prediction(Readable):
     time: TimeArray | None = None
     symbol: npt.NDArray[Any] | None = None
     n_left_out: int = 0
+    has_zone: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -227,7 +230,8 @@ class Bundle:
             _check_history(source.bars)
         source.check_like(self.found, self.run_id)
         if isinstance(source, BarSource):
-            return self._of_bars(source.bars, source.features(), raw=raw, last=last)
+            made = self._of_bars(source.bars, source.features(), raw=raw, last=last)
+            return replace(made, has_zone=source.has_zone)
         rows = source.features(self.features)
         extra = self._unknown(source.rows.names) if isinstance(source, TableSource) else []
         if extra:
@@ -237,7 +241,7 @@ class Bundle:
                 DataWarning,
                 stacklevel=3,
             )
-        return self._predicted(rows.X, rows.time, rows.symbol, raw=raw, last=last)
+        return replace(self._predicted(rows.X, rows.time, rows.symbol, raw=raw, last=last), has_zone=source.has_zone)
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Return the whole bundle as one ONNX model, and write it; see `calibrant.training.bundle_onnx`."""
@@ -303,7 +307,8 @@ class Bundle:
         if time is not None:
             order = np.argsort(time, kind="stable")
             X, time, symbol = X[order], time[order], None if symbol is None else symbol[order]
-        return self._predicted(X, time, symbol, raw=raw, last=last)
+        made = self._predicted(X, time, symbol, raw=raw, last=last)
+        return replace(made, has_zone=time is not None and bool(has_zone(beside["time"])))
 
     def _predicted(
         self,

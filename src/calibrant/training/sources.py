@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import TimeArray, as_label_times, as_times, label_uniqueness_in_time
+from calibrant.dependence import TimeArray, as_label_times, as_times, has_zone, label_uniqueness_in_time
 from calibrant.errors import ColumnOrderError, DataWarning, InvalidInputError, InvalidLabelError, InvalidTypeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray, rows_of_codes
 from calibrant.phrases import count, listed, quoted
@@ -70,6 +70,11 @@ class Source(Protocol):
     @property
     def source(self) -> str:
         """What messages and pages call it."""
+        ...
+
+    @property
+    def has_zone(self) -> bool:
+        """Whether its times have a zone, so that they are given in UTC."""
         ...
 
     def dataset(self, config: TrainConfig) -> Dataset:
@@ -133,6 +138,11 @@ class BarSource:
         """What messages and pages call the bars."""
         return self.bars.source
 
+    @property
+    def has_zone(self) -> bool:
+        """Whether times have a zone."""
+        return self.bars.has_zone
+
     def dataset(self, config: TrainConfig) -> Dataset:
         """Return the bars that have features and a finished label."""
         if config.table:
@@ -159,7 +169,8 @@ class BarSource:
         return FeatureRows(X[rows], own, self.bars.time[rows], symbol[rows], self.bars.n_rows - rows.size)
 
     def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
-        """Refuse bars of another length than those of a run, and warn where only one of both adjusts its prices."""
+        """Refuse bars of another length than those of a run; warn where only one has a zone, or adjusts its prices."""
+        _warn_of_zone(self, found, run_id)
         usual, is_adjusted = found.get("bar_seconds"), found.get("is_adjusted")  # not in runs of before
         has_steps = self.bars.n_rows > len(self.bars.symbols)
         if usual is not None and has_steps and not 1.0 / _OTHER_STEP < self.bars.seconds / usual < _OTHER_STEP:
@@ -191,6 +202,7 @@ class BarSource:
             "n_gaps": len(bars.gaps),
             "bar_seconds": bars.seconds,
             "is_adjusted": bars.is_adjusted,
+            "has_zone": self.has_zone,
         }
 
     def _log(self) -> None:
@@ -223,6 +235,11 @@ class TableSource:
     def source(self) -> str:
         """What messages and pages call the table."""
         return self.rows.name
+
+    @property
+    def has_zone(self) -> bool:
+        """Whether times have a zone."""
+        return bool(has_zone(self._column(self.config.time)))
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -303,7 +320,7 @@ class TableSource:
         return FeatureRows(X[order], own, time[order], symbol[order], 0)
 
     def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
-        """Refuse times that are numbers where those of a run are dates, or the other way round."""
+        """Refuse times that are numbers where those of a run are dates; warn where only one of both has a zone."""
         were_dates, are_dates = "T" in str(found["rows_from"]), self._times().dtype.kind == "M"  # as NumPy writes them
         if were_dates != are_dates:
             one, other = ("dates", "numbers") if are_dates else ("numbers", "dates")
@@ -311,6 +328,7 @@ class TableSource:
                 f"{self._where(self.config.time)} has times that are {one}, and those of {run_id} are {other}. Pass "
                 "times of the kind that the run was trained on."
             )
+        _warn_of_zone(self, found, run_id)
 
     def provenance(self) -> dict[str, Any]:
         """Return what config.toml says of the table."""
@@ -321,6 +339,7 @@ class TableSource:
             "n_rows": int(time.size),
             "rows_from": str(time.min()),
             "rows_to": str(time.max()),
+            "has_zone": self.has_zone,
         }
 
     def sha256(self) -> str:
@@ -354,14 +373,13 @@ class TableSource:
         return [self._kept[name] for name in names]
 
     def _times(self) -> TimeArray:
-        return _in_microseconds(as_times(self._column(self.config.time), name=self._where(self.config.time)))
+        return as_times(self._column(self.config.time), name=self._where(self.config.time))
 
     def _spans(self) -> tuple[TimeArray, TimeArray]:
         of = self.config
         ends = self._column(of.label_end or of.time)
         names = {"name": self._where(of.time), "end_name": self._where(of.label_end or of.time)}
-        time, end = as_label_times(self._column(of.time), ends, **names)
-        return _in_microseconds(time), _in_microseconds(end)
+        return as_label_times(self._column(of.time), ends, **names)
 
     def _symbols(self, n: int) -> npt.NDArray[Any]:
         if not self.config.symbol:
@@ -390,6 +408,14 @@ class TableSource:
         return np.ascontiguousarray(X)
 
 
+def _warn_of_zone(source: Source, found: Mapping[str, Any], run_id: str) -> None:
+    had = found.get("has_zone", source.has_zone)  # not in runs of before
+    if had != source.has_zone:
+        here, there = ("no time zone", "one") if had else ("a time zone", "none")
+        said = f"{source.source}: times have {here}, and those of {run_id} have {there}: what has none is taken for UTC"
+        warnings.warn(said, DataWarning, stacklevel=5)
+
+
 def _shown(when: Any) -> str:
     return str(when.astype("datetime64[m]") if isinstance(when, np.datetime64) else when)
 
@@ -407,13 +433,6 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
     of = pa.types
     return bool(of.is_boolean(kind) or of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind))
-
-
-def _in_microseconds(times: TimeArray) -> TimeArray:
-    if times.dtype.kind != "M":
-        return times
-    exact: TimeArray = times.astype("datetime64[us]")
-    return exact
 
 
 def _sorted_rows(time: TimeArray, symbol: npt.NDArray[Any]) -> IntArray:
