@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import calibrant as cb
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, MissingPackageError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 
@@ -127,3 +128,29 @@ def test_a_user_reads_what_save_wrote(tmp_path: Path) -> None:
     for suffix in ("json", "pkl"):
         cb.save(fitted, tmp_path / f"c.{suffix}")
         assert load(tmp_path / f"c.{suffix}").predict_proba([0.3]) == fitted.predict_proba([0.3])
+
+
+@pytest.mark.parametrize(
+    "wrong", [None, {"p": [0.5]}, 0.5, "0.5", b"0.5", pd.Series([0.5]), pd.DataFrame({"p": [0.5]})]
+)
+def test_what_is_no_array_is_refused_as_such_without_narwhals(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that held nothing, or a dict, ended in an ImportError of a package that nobody had asked for."""
+    rng = np.random.default_rng(0)
+    p, city = rng.random(800), np.resize(["Rome", "Bonn"], 800)
+    y = rng.random(800) < np.where(city == "Rome", p**3, p)
+    segments = cb.SegmentCalibrator("sigmoid").fit(p, y, features={"city": city})
+    grouped = cb.GroupedCalibrator().fit(p, y, groups=city)
+    assert segments.feature_names == ("city",)
+    is_frame = isinstance(wrong, (pd.Series, pd.DataFrame))
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    calls = [
+        lambda: grouped.predict_proba(wrong, groups=["Rome"]),
+        lambda: grouped.predict_proba([0.5], groups=wrong),
+        lambda: segments.predict_proba([0.5], features=wrong),
+        lambda: segments.predict_proba([0.5], features={"city": wrong}),
+    ]
+    for call in calls:
+        with pytest.raises(CalibrantError) as refused:
+            call()
+        assert isinstance(refused.value, MissingPackageError) == is_frame
+        assert ("pip install narwhals" in str(refused.value)) == is_frame

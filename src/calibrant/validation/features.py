@@ -15,7 +15,7 @@ from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, check_same_length
 from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits
-from calibrant.validation.scores import is_arrow_array, is_null, one_array
+from calibrant.validation.scores import is_arrow_array, is_null, is_plain, narwhals_for, one_array
 
 #: A number is compared with thresholds, a category with sets of levels.
 FeatureKind: TypeAlias = Literal["number", "category"]
@@ -84,10 +84,9 @@ def feature_columns(features: object) -> dict[str, Any]:
         _check_distinct(features)
         named = {str(name): column for name, column in features.items()}
     else:
-        if isinstance(features, (np.ndarray, list, tuple, str)) or features is None:
+        if is_plain(features):
             raise InvalidTypeError(f"features is a {type(features).__name__}, whose columns have no names. {_FIX}")
-        import narwhals as nw
-
+        nw = narwhals_for(features, "features")
         try:
             table = nw.from_native(features, allow_series=True, pass_through=True)
         except nw.exceptions.DuplicateError:
@@ -196,10 +195,11 @@ def _of_objects(values: npt.NDArray[Any], name: str, kind: FeatureKind | None) -
 
 def _to_arrow(column: object, name: str) -> Any:
     """Return a column of any library as pyarrow's."""
-    import narwhals as nw
-
     if is_arrow_array(column):
         return column
+    if is_plain(column):
+        raise InvalidTypeError(f"{name} is a {type(column).__name__}. Pass an array, a list or a series.")
+    nw = narwhals_for(column, name)
     series = column if isinstance(column, nw.Series) else nw.from_native(column, series_only=True, pass_through=True)
     if not isinstance(series, nw.Series):
         raise InvalidTypeError(f"{name} is a {type(column).__name__}. Pass an array, a list or a series.")

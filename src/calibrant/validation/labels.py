@@ -14,7 +14,15 @@ from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first
 from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits, level_text, match_levels
-from calibrant.validation.scores import ArrayLike, arrow_numbers, as_columns, is_arrow_array, is_null
+from calibrant.validation.scores import (
+    ArrayLike,
+    arrow_numbers,
+    as_columns,
+    is_arrow_array,
+    is_null,
+    is_plain,
+    narwhals_for,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,7 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
         raise InvalidLabelError(
             f"{name}: Expected array-like (array or non-string sequence), got None. Pass one label per row."
         )
-    if isinstance(y, (np.ndarray, list, tuple)):
+    if is_plain(y):
         array = _label_array(y, name)
     elif (numbers := arrow_numbers(y)) is not None:
         array = numbers
@@ -178,8 +186,7 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
         _refuse_missing_labels(np.asarray(y.is_null()), name)
         array = np.asarray(y.to_pylist() if y.null_count else y.to_numpy(zero_copy_only=False))
     else:
-        import narwhals as nw
-
+        nw = narwhals_for(y, name)
         table = nw.from_native(y, allow_series=True, pass_through=True)
         if isinstance(table, (nw.DataFrame, nw.LazyFrame)):
             raise ShapeError(f"{name} is a frame. Pass one column of labels, shape (n,).")

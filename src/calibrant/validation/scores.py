@@ -15,6 +15,7 @@ from calibrant.errors import (
     InvalidScoreError,
     InvalidTypeError,
     InvalidWeightError,
+    MissingPackageError,
     ShapeError,
 )
 from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
@@ -229,10 +230,9 @@ def _of_one_column(checked: Scores) -> Scores:
 
 def _from_table(values: ArrayLike, name: str) -> Scores:
     """Bring anything but a plain float64 array into one, through narwhals where it is a series or frame."""
-    if isinstance(values, (np.ndarray, list, tuple)):
+    if is_plain(values):
         return Scores(_numeric_array(values, name), NUMPY)
-    import narwhals as nw
-
+    nw = narwhals_for(values, name)
     try:
         table = nw.from_native(values, allow_series=True, pass_through=True)
     except nw.exceptions.DuplicateError:
@@ -394,6 +394,23 @@ def arrow_numbers(values: Any) -> npt.NDArray[Any] | None:
     found = np.from_dlpack(array)
     found.flags.writeable = False  # as it may be memory of the table
     return found
+
+
+def is_plain(values: object) -> bool:
+    """Say whether this is of Python or NumPy, and no series or frame of a library that narwhals knows."""
+    return isinstance(values, (np.ndarray, list, tuple)) or type(values).__module__ in {"builtins", "numpy"}
+
+
+def narwhals_for(values: object, name: str) -> Any:
+    """Return the module that reads series and frames, or say of these that it is missing."""
+    try:
+        import narwhals
+    except ImportError:
+        raise MissingPackageError(
+            f"{name} is a {type(values).__name__}, and series and data frames are read by narwhals, which is not "
+            "installed: pip install narwhals. Or pass an array or a list."
+        ) from None
+    return narwhals
 
 
 def is_arrow_array(values: object) -> bool:
