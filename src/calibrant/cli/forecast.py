@@ -284,9 +284,8 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     from calibrant.forecasts import (
         as_interval_level,
         crps_change,
-        forecast_verdict,
         recalibration_advice,
-        scores_and_floors,
+        scores_and_judgement,
     )
     from calibrant.validation import as_generator
 
@@ -301,7 +300,7 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     recalibrator.fit(used.forecast, used.y, sample_weight=used.weight, **known)
     after = replace(before, forecast=recalibrator.transform(before.forecast))
     coverage = as_interval_level(None, before.forecast)
-    judged = [scores_and_floors(each, coverage, _LEVEL, as_generator(seed), "held-out") for each in (before, after)]
+    judged = [scores_and_judgement(each, coverage, _LEVEL, as_generator(seed), "held-out") for each in (before, after)]
     found = [scores for scores, _ in judged]
     lines = []
     for name in _SHOWN:
@@ -312,9 +311,7 @@ def held_out_table(rows: ForecastRows, recalibrator: Recalibrator, seed: int) ->
     others = f"the other {len(used):,}" if not n_left else f"{len(used):,} that none of their outcomes overlaps"
     ends = f"{100 * _LEVEL:g}% interval"
     change = crps_change(before, after, _LEVEL)
-    was, now = (
-        forecast_verdict(*each, coverage, of.forecast).state for each, of in zip(judged, (before, after), strict=True)
-    )
+    was, now = (judgement.verdict.state for _, judgement in judged)
     advice = recalibration_advice(was, now, change, _LEVEL)
     paired = f"crps, after less before: {change.value:+z.4f} {bracketed(change.low, change.high)}, paired by row"
     return "\n".join(

@@ -94,7 +94,7 @@ from calibrant.forecasts.weighted_intervals import weighted_interval_score as we
 # For other folders of calibrant; no part of the public API.
 from calibrant.forecasts.coverage import coverage_of as coverage_of
 from calibrant.forecasts.decisions import table_of_gaps as table_of_gaps
-from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_floors as scores_and_floors
+from calibrant.forecasts.evaluation import crps_change as crps_change, scores_and_judgement as scores_and_judgement
 from calibrant.forecasts.given_levels import as_interval_level as as_interval_level
 from calibrant.forecasts.pit import curve_of as curve_of, histogram_of as histogram_of
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
@@ -102,7 +102,5 @@ from calibrant.forecasts.regions import as_region as as_region
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes
 from calibrant.forecasts.verdict import (
     first_advice as first_advice,
-    forecast_verdict as forecast_verdict,
-    gaps_off as gaps_off,
     recalibration_advice as recalibration_advice,
 )

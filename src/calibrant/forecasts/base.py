@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
-from calibrant.forecasts.points import as_levels, as_numbers, as_points
+from calibrant.forecasts.points import as_levels, as_numbers, as_points, central_ends
 from calibrant.numerics import SMALLEST_CLIP, FloatArray
 from calibrant.phrases import count
 from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer, check_same_length
@@ -141,7 +141,7 @@ class Forecast(ABC):
     def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the central interval of each row that holds `level` of the probability."""
         level = check_fraction("level", level)
-        ends = self._ppf(np.array([[0.5 - 0.5 * level, 0.5 + 0.5 * level]]))
+        ends = self._ppf(np.array([central_ends(level)]))
         return ends[:, 0], ends[:, 1]
 
     def mean(self) -> FloatArray:

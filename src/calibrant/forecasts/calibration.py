@@ -117,7 +117,9 @@ def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight
     -----
     Biased upward: n outcomes of a calibrated forecast give about 0.31 / sqrt(n). `noise_floor` measures it. Outcomes
     on atoms count with equal parts of the levels between P(Y < y) and P(Y <= y), as a randomised PIT does in
-    expectation. The weighted mean of `threshold_calibration_error` where a rule puts all rows on one side.
+    expectation, and those of a `QuantileForecast` with equal parts of the given levels around them.
+
+    The weighted mean of `threshold_calibration_error` where a rule puts all rows on one side.
 
     Examples
     --------

@@ -12,7 +12,8 @@ import numpy as np
 from calibrant.errors import InvalidProbabilityError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import given_levels, is_within_levels
-from calibrant.forecasts.points import as_rising_levels
+from calibrant.forecasts.kinds import QuantileForecast
+from calibrant.forecasts.points import as_rising_levels, central_ends
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_is_covered
 from calibrant.metrics import Estimate, named_scores
 from calibrant.numerics import FloatArray
@@ -150,6 +151,24 @@ def coverage_of(rows: Outcomes, levels: FloatArray | None, level: float, evaluat
         return tuple(named_scores(found, evaluated_on=evaluated_on, **known).values()) if found else ()
 
     return CoverageByLevel(tuple(levels.tolist()), scores(below), tuple(central), scores(covered), scores(widths))
+
+
+def promised_coverage(rows: Outcomes, interval_level: float) -> tuple[float, float]:
+    """Return the least and the greatest share of outcomes that central intervals hold where the forecasts are right.
+
+    Both are the level where outcomes have a density. An end that is an atom, as of counts, holds more. Equal quantiles
+    say that there may be one, and only between which levels it lies.
+    """
+    forecast = rows.forecast
+    low, high = forecast.interval(interval_level)
+    if rows.as_given and isinstance(forecast, QuantileForecast) and forecast.given_levels is not None:
+        first, last = central_ends(interval_level)
+        most = forecast.around_atoms(high, last)[1] - forecast.around_atoms(low, first)[0]
+        return interval_level, rows.mean(most)
+    if not forecast.has_atoms:
+        return interval_level, interval_level
+    held = rows.mean(forecast.cdf(high) - forecast.cdf_below(low))
+    return held, held
 
 
 def _levels(levels: ArrayLike | None, forecast: Forecast) -> FloatArray:

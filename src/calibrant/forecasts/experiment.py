@@ -18,7 +18,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.decisions import SCALE, ReliabilityGaps, table_of_gaps
 from calibrant.forecasts.evaluation import bounded_estimate, design_effect, scores_of
-from calibrant.forecasts.noise import floor_of, gap_noise
+from calibrant.forecasts.noise import GapByChance, gap_noise
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS, Recalibrator
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_log_score
 from calibrant.metrics import Estimate
@@ -290,7 +290,8 @@ def _scores(
     if rows.dependence:
         alone, _ = gap_noise(rows.as_independent(), gaps, np.random.default_rng(seed))
         effect = design_effect(noise, alone * scale / SCALE)
-        floors = [floor.raised(effect, drawn) for floor, drawn in zip(floors, (noise, largest), strict=True)]
+        drawn = zip(floors, (noise, largest), strict=True)
+        floors = [floor.raised(effect, each, 1.0 - level) for floor, each in drawn]
     best = np.abs(gaps.alpha[:, None] - gaps.cost).argmin(axis=0)
     every = np.arange(gaps.cost.size)
     promised, realised = gaps.predicted[:, best, every], gaps.true[:, best, every]
@@ -315,14 +316,15 @@ def _plain(value: float) -> Estimate:
     return Estimate(value, math.nan, math.nan, "none")
 
 
-def _floors(rows: Outcomes, gaps: ReliabilityGaps, scale: float, level: float, seed: int) -> list[Any]:
+def _floors(rows: Outcomes, gaps: ReliabilityGaps, scale: float, level: float, seed: int) -> list[GapByChance]:
     """Return the noise floors of the mean and of the greatest gap: those of outcomes drawn from the forecasts."""
     rng = np.random.default_rng(seed)
     part = rows.as_independent().take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
     y0 = gaps.y0[np.unique(np.linspace(0, gaps.y0.size - 1, _FLOOR_THRESHOLDS).astype(np.intp))]
     shrink = math.sqrt(part.effective_size / rows.effective_size)
     drawn = [table_of_gaps(part.drawn(rng), y0, gaps.alpha, gaps.cost, scale) for _ in range(_DRAWS)]
-    return [floor_of(shrink * np.array(found), level) for found in ([d.mean for d in drawn], [d.max for d in drawn])]
+    found = [d.mean for d in drawn], [d.max for d in drawn]
+    return [GapByChance.of_draws(shrink * np.array(each), 1.0 - level) for each in found]
 
 
 def _within_chance(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> float:

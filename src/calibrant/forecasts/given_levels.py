@@ -7,6 +7,7 @@ import numpy as np
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import QuantileForecast
+from calibrant.forecasts.points import central_ends
 from calibrant.numerics import FloatArray
 from calibrant.validation import check_fraction
 
@@ -25,11 +26,6 @@ def is_within_levels(forecast: Forecast, *levels: float) -> bool:
     """Say whether no level lies beyond those that are given."""
     given = given_levels(forecast)
     return given is None or bool(given[0] - _SAME <= min(levels) and max(levels) <= given[-1] + _SAME)
-
-
-def central_ends(level: float) -> tuple[float, float]:
-    """Return the levels of the ends of a central interval."""
-    return 0.5 - 0.5 * level, 0.5 + 0.5 * level
 
 
 def as_interval_level(level: float | None, forecast: Forecast, *, name: str = "interval_level") -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.evaluation import scores_and_floors, scores_of
+from calibrant.forecasts.evaluation import scores_and_judgement, scores_of
 from calibrant.forecasts.given_levels import as_interval_level
 from calibrant.forecasts.reference import as_reference
 from calibrant.forecasts.regions import as_region
@@ -157,7 +157,7 @@ def evaluate_horizons(
         if part is None or part.dependence.is_one:
             what = count(own.size, "row") if part is None else "rows of one cluster or time"
             raise InvalidInputError(f"horizon {name!r} has {what}. Pass more of them, or leave this horizon out.")
-        scores, _ = scores_and_floors(part, interval_level, level, generator, evaluated_on, between)
+        scores, _ = scores_and_judgement(part, interval_level, level, generator, evaluated_on, between)
         if other is not None:
             more = scores_of(skill_estimates(part, other[own], "crps", level), part, level, evaluated_on)
             scores = Scores([*scores.values(), *more[1:]], verdict=scores.verdict, notes=scores.notes)

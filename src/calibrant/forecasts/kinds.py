@@ -213,6 +213,16 @@ class QuantileForecast(PiecewiseForecast):
         levels = np.concatenate(([0.0], self._levels[0], [1.0]))
         return levels[below], levels[np.maximum(up_to, below + 1)]
 
+    def around_atoms(self, y: FloatArray, otherwise: float) -> tuple[FloatArray, FloatArray]:
+        """Return the levels on both sides of numbers that several quantiles share, shape (n,) each, else `otherwise`.
+
+        Between these an atom may lie there: how much it holds, quantiles don't say.
+        """
+        below, up_to = (self._y < y[:, None]).sum(axis=1), (self._y <= y[:, None]).sum(axis=1)
+        levels = np.concatenate(([0.0], self._levels[0], [1.0]))
+        is_atom = up_to - below > 1
+        return np.where(is_atom, levels[below], otherwise), np.where(is_atom, levels[up_to + 1], otherwise)
+
     @property
     def central_levels(self) -> list[float]:
         """The levels of the central intervals that two of the quantiles are the ends of, the widest first."""

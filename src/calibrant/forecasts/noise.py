@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.dependence import t_quantile
 from calibrant.errors import InvalidTypeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
@@ -43,15 +44,35 @@ class NoiseFloor(Readable):
     level: float
     n_draws: int
 
-    def raised(self, effect: float, noise: FloatArray) -> NoiseFloor:
-        """Return the floor of rows that are not independent, from the design effect on the gap and draws of its noise.
 
-        Few units make for more large gaps than many rows do, so that the draws say how far the floor spreads.
+@dataclass(frozen=True, slots=True)
+class GapByChance:
+    """What chance alone makes of a gap: its mean, and a limit that a forecast that is right seldom exceeds."""
+
+    mean: float
+    limit: float
+
+    @classmethod
+    def of_draws(cls, found: FloatArray, share: float) -> GapByChance:
+        """Return it from the gap in draws of the outcomes from the forecast; `share` of others lie above the limit.
+
+        The logarithms of gaps are close to normal. Of one more draw they are then Student's t, which allows for draws
+        being few.
+        """
+        reach = t_quantile(found.size - 1.0, 1.0 - 2.0 * share) * math.sqrt(1.0 + 1.0 / found.size)
+        if (found > 0.0).all():
+            logs = np.log(found)
+            return cls(float(found.mean()), math.exp(float(logs.mean()) + reach * float(logs.std(ddof=1))))
+        return cls(float(found.mean()), float(found.mean()) + reach * float(found.std(ddof=1)))
+
+    def raised(self, effect: float, noise: FloatArray, share: float) -> GapByChance:
+        """Return it for rows that are not independent, from the design effect on the gap and draws of its noise.
+
+        Few units make for more large gaps than many rows do, so that the draws say how far the limit lies.
         """
         mean = self.mean * math.sqrt(effect)
-        spread = np.quantile(noise, [0.5 - 0.5 * self.level, 0.5 + 0.5 * self.level]) / noise.mean()
-        low, high = (mean * spread).tolist()
-        return replace(self, mean=mean, low=low, high=max(high, self.high * math.sqrt(effect)))
+        spread = float(np.quantile(noise, 1.0 - share)) / float(noise.mean())
+        return GapByChance(mean, max(mean * spread, self.limit * math.sqrt(effect)))
 
 
 def noise_floor(
@@ -99,13 +120,8 @@ def noise_floor(
     weight = as_weight(sample_weight, len(forecast), rows="the forecast")
     generator = as_generator(rng)
     found = [metric(forecast, forecast.sample(1, generator)[:, 0], sample_weight=weight) for _ in range(n_draws)]
-    return floor_of(np.array(found), level)
-
-
-def floor_of(found: FloatArray, level: float) -> NoiseFloor:
-    """Summarise what a metric was on drawn outcomes."""
     low, high = np.quantile(found, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist()
-    return NoiseFloor(float(found.mean()), low, high, level, found.size)
+    return NoiseFloor(float(np.mean(found)), low, high, level, len(found))
 
 
 class RandomSubsets:

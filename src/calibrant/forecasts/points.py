@@ -13,6 +13,8 @@ from calibrant.validation import ArrayLike, as_scores, check_integer, check_same
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
+#: Decimals of levels that are computed: more is rounding.
+_LEVEL_DIGITS = 15
 
 
 def as_points(values: ArrayLike, n: int, *, name: str) -> FloatArray:
@@ -82,6 +84,11 @@ def refuse(
         first = values[bad][0].item()
         row = int(rows.argmax())
         raise kind(f"{name} row {row}: {first!r} {problem} ({rows.sum():,} of {rows.size:,} rows). {fix}")
+
+
+def central_ends(level: float) -> tuple[float, float]:
+    """Return the levels of the ends of a central interval: 0.05 and 0.95 of 0.9, without the rounding of 1 - 0.9."""
+    return round(0.5 - 0.5 * level, _LEVEL_DIGITS), round(0.5 + 0.5 * level, _LEVEL_DIGITS)
 
 
 def is_number(value: object) -> bool:

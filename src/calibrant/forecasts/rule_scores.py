@@ -11,7 +11,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import distance_of_sides
 from calibrant.forecasts.decisions import LossFunction, ThresholdRule, as_problem, as_rule, rule_losses
 from calibrant.forecasts.evaluation import bounded_estimate, design_effect, scores_of
-from calibrant.forecasts.noise import floor_of, level_noise
+from calibrant.forecasts.noise import GapByChance, level_noise
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.metrics import Estimate
 from calibrant.numerics import BoolArray, FloatArray
@@ -85,15 +85,19 @@ def evaluate_rule(
     noise = _noise_of_rule(rows, picked, generator)
     alone = _noise_of_rule(rows.as_independent(), picked, generator) if rows.dependence else noise
     effect = design_effect(noise, alone)
-    floor = floor_of(np.array([distance_of_sides(each, picked) for each in drawn]), level)
-    floor = floor.raised(effect, noise) if effect > 1.0 else floor
-    error = bounded_estimate(distance_of_sides(rows, picked), noise, floor, level)
+    share = (1.0 - level) / (1 if checked is None else 2)
+    chance = GapByChance.of_draws(np.array([distance_of_sides(each, picked) for each in drawn]), share)
+    chance = chance.raised(effect, noise, share) if effect > 1.0 else chance
+    error = bounded_estimate(distance_of_sides(rows, picked), noise, chance, level)
     estimates["threshold_calibration_error"] = replace(error, effect=effect)
+    off = ["threshold_calibration_error"] if error.value > chance.limit else []
     if checked is not None:
+        if rule_estimates(rows, rule, checked, 1.0 - share)["reliability_gap"].low > 0.0:
+            off.append("reliability_gap")
         gap = estimates.pop("reliability_gap")  # told last
         gaps = [abs(rows.mean(np.subtract(*rule_losses(each, rule, checked)))) for each in drawn]
         estimates["reliability_gap"] = replace(gap, note=f"noise floor {np.mean(gaps) * gap.effect**0.5:.4f}")
-    return Scores(scores_of(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, floor.high))
+    return Scores(scores_of(estimates, rows, level, evaluated_on), verdict=_rule_verdict(estimates, off))
 
 
 def rule_estimates(rows: Outcomes, rule: ThresholdRule, loss: Problem | None, level: float) -> dict[str, Estimate]:
@@ -119,12 +123,12 @@ def _noise_of_rule(rows: Outcomes, picked: BoolArray, rng: np.random.Generator) 
     return np.asarray(noise[:, 0].sum(axis=1))
 
 
-def _rule_verdict(estimates: dict[str, Estimate], most: float) -> str:
+def _rule_verdict(estimates: dict[str, Estimate], off: list[str]) -> str:
     said = []
-    error = estimates["threshold_calibration_error"].value
-    if error > most:
+    if "threshold_calibration_error" in off:
+        error = estimates["threshold_calibration_error"].value
         said.append(f"Not calibrated on the sides of this rule (error {error:.3f}), beyond what chance gives.")
-    if "reliability_gap" in estimates and estimates["reliability_gap"].low > 0.0:
+    if "reliability_gap" in off:
         promised, realised = (estimates[name].value for name in ("promised_loss", "realised_loss"))
         said.append(f"Decisions lose {realised:.3f} where {promised:.3f} was promised.")
     return " ".join(said) or "Neither its sides nor its promise are off by more than chance."

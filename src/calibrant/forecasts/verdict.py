@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import given_levels
-from calibrant.forecasts.noise import NoiseFloor
+from calibrant.forecasts.noise import GapByChance
 from calibrant.metrics import Estimate, Verdict
 from calibrant.phrases import difference, interval, percent_level
-from calibrant.results import Score
 
 #: Gaps by which forecasts are judged, and what the verdict says of each.
 _JUDGED = {
@@ -19,6 +18,8 @@ _JUDGED = {
     "threshold_calibration_error": "on the sides of thresholds (error {:.3f})",
     "reliability_gap": "in the losses that they promise (gap {:.3f})",
 }
+#: Shares of outcomes that differ by less look alike in a verdict.
+_SHOWN = 5e-4
 
 
 class Advice(NamedTuple):
@@ -28,36 +29,66 @@ class Advice(NamedTuple):
     what_to_do: str
 
 
-def gaps_off(scores: Mapping[str, Score | Estimate], floors: Mapping[str, NoiseFloor], forecast: Forecast) -> list[str]:
-    """Return which of the gaps by which forecasts are judged are beyond chance.
+class IntervalCoverage(NamedTuple):
+    """How often outcomes lie in central intervals of a level, and how often they do where the forecasts are right."""
+
+    level: float
+    found: Estimate
+    promised: tuple[float, float]
+
+    @property
+    def side(self) -> str:
+        """What the intervals are too much of: "narrow", "wide", or nothing."""
+        least, most = self.promised
+        return "narrow" if self.found.high < least else "wide" if self.found.low > most else ""
+
+    def __str__(self) -> str:
+        least, most = self.promised
+        right = least if self.side == "narrow" else most
+        more = "" if abs(right - self.level) < _SHOWN else f", where right ones hold {right:.1%}"
+        more += " at most" if more and least < most else ""
+        return f"Intervals are too {self.side}: those of {percent_level(self.level)} hold {self.found.value:.1%}{more}."
+
+
+class Judgement(NamedTuple):
+    """The verdict on forecasts, the gaps that are beyond chance, and what each gap is by chance on average."""
+
+    verdict: Verdict
+    off: tuple[str, ...]
+    by_chance: dict[str, float]
+
+
+def judged_gaps(forecast: Forecast) -> list[str]:
+    """Return the gaps that a forecast is judged by.
 
     Quantiles are not judged by the reliability gap, which goes by what was put between them.
     """
-    judged = [name for name in _JUDGED if name != "reliability_gap" or given_levels(forecast) is None]
-    return [name for name in judged if name in floors and scores[name].value > floors[name].high]
+    return [name for name in _JUDGED if name != "reliability_gap" or given_levels(forecast) is None]
 
 
-def forecast_verdict(
-    scores: Mapping[str, Score | Estimate],
-    floors: Mapping[str, NoiseFloor],
-    interval_level: float | None,
+def judge_forecast(
+    gaps: Mapping[str, Estimate],
+    chances: Mapping[str, GapByChance],
+    covered: IntervalCoverage | None,
     forecast: Forecast,
-) -> Verdict:
-    """Say whether the forecasts are calibrated, and how their intervals err: the one place where they are judged."""
-    off, side, share = gaps_off(scores, floors, forecast), "", ""
-    if interval_level is not None:
-        covered, share = scores["coverage"], percent_level(interval_level)
-        side = "narrow" if covered.high < interval_level else "wide" if covered.low > interval_level else ""
+) -> Judgement:
+    """Say whether the forecasts are calibrated, and how their intervals err: the one place where they are judged.
+
+    Limits of the gaps and the interval of the coverage share the chance of calling a right forecast wrong.
+    """
+    off = tuple(name for name in judged_gaps(forecast) if gaps[name].value > chances[name].limit)
+    side = "" if covered is None else covered.side
     said = "Not calibrated." if side else "No gap is beyond what chance gives a forecast that is right."
     if off:
-        where = ", ".join(_JUDGED[name].format(scores[name].value) for name in off)
+        where = ", ".join(_JUDGED[name].format(gaps[name].value) for name in off)
         said = f"Not calibrated: {where}, beyond what chance gives."
     if side:
-        said += f" Intervals are too {side}: those of {share} hold {scores['coverage'].value:.1%}."
-    if not (off or side):
-        return Verdict("calibrated", "No gap is beyond chance", said, said)
-    headline = f"Not calibrated: intervals are too {side}" if side else "Not calibrated"
-    return Verdict("miscalibrated", headline, said, said)
+        said += f" {covered}"
+    headline = "No gap is beyond chance"
+    if off or side:
+        headline = f"Not calibrated: intervals are too {side}" if side else "Not calibrated"
+    verdict = Verdict("miscalibrated" if off or side else "calibrated", headline, said, said)
+    return Judgement(verdict, off, {name: chance.mean for name, chance in chances.items()})
 
 
 def first_advice(state: str, headline: str) -> Advice:

@@ -6,9 +6,9 @@ import numpy as np
 
 from calibrant.errors import InvalidInputError, InvalidProbabilityError
 from calibrant.forecasts.base import Forecast
-from calibrant.forecasts.given_levels import central_ends, given_levels, is_within_levels
+from calibrant.forecasts.given_levels import given_levels, is_within_levels
 from calibrant.forecasts.kinds import QuantileForecast
-from calibrant.forecasts.points import as_rising_levels
+from calibrant.forecasts.points import as_rising_levels, central_ends
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_interval_score
 from calibrant.numerics import FloatArray
 from calibrant.validation import ArrayLike

@@ -178,22 +178,20 @@ def _part(
     rows: forecasts.Outcomes, label: str, interval_level: float | None, level: float, rng: np.random.Generator
 ) -> dict[str, Any]:
     """Return the figures of one set of forecasts."""
-    scores, floors = forecasts.scores_and_floors(rows, interval_level, level, rng, "given data")
+    scores, judged = forecasts.scores_and_judgement(rows, interval_level, level, rng, "given data")
     gaps = forecasts.table_of_gaps(rows)
-    found = forecasts.forecast_verdict(scores, floors, interval_level, rows.forecast)
-    off = forecasts.gaps_off(scores, floors, rows.forecast)
     histogram, curve = forecasts.histogram_of(rows, 20, level), forecasts.curve_of(rows, level, label)
     return {
         "label": label,
-        "state": found.state,
-        "headline": found.headline,
-        "verdict": str(found),
+        "state": judged.verdict.state,
+        "headline": judged.verdict.headline,
+        "verdict": str(judged.verdict),
         "scores": {
             name: {
                 **{key: plain(getattr(score, key)) for key in ("value", "low", "high", "method")},
                 "is_infinite": math.isinf(score.value),
-                "floor": plain(floors[name].mean) if name in floors else None,
-                "is_off": name in off,
+                "floor": plain(judged.by_chance[name]) if name in judged.by_chance else None,
+                "is_off": name in judged.off,
             }
             for name, score in scores.items()
         },
