@@ -148,6 +148,14 @@ def test_equal_quantiles_are_judged_as_the_atom_that_they_may_be():
     assert promised_coverage(read_outcomes(both, np.ones(3)), 0.9) == pytest.approx((0.9, 0.95))
 
 
+def test_a_log_score_of_both_infinities_is_said_to_be_undefined():
+    """An outcome on an atom scores minus infinity, one beyond a closed end infinity; their mean is not infinite."""
+    forecast = QuantileForecast([0.0, 0.5, 0.9, 1.0], np.tile([0.0, 1.0, 1.0, 2.0], (2, 1)))
+    notes = [evaluate(forecast, y)["log_score"].note for y in ([1.0, 5.0], [5.0, 5.0], [1.0, 1.0])]
+    assert notes[0] == "undefined: infinite in some rows, minus infinity in others: see log_score"
+    assert notes[1:] == ["infinite: see log_score"] * 2
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_values_of_many_rows():
     names = ("crps", "coverage", "average_calibration_error", "threshold_calibration_error")

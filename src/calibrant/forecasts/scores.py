@@ -104,7 +104,7 @@ class Outcomes:
 
     def mean(self, values: FloatArray) -> float:
         """Return the mean of one value per row; infinite values stay infinite."""
-        return float(np.average(values, weights=self.weight))
+        return _mean(values, self.weight)
 
     def mean_estimate(
         self, values: FloatArray, level: float, *, least: float = -np.inf, most: float = np.inf
@@ -145,6 +145,11 @@ class Outcomes:
         return self.dependence.units(*(deviations(each, self.weights) for each in series))
 
 
+def _mean(values: FloatArray, weight: FloatArray | None) -> float:
+    with np.errstate(invalid="ignore"):  # of infinity and minus infinity NaN is right
+        return float(np.average(values, weights=weight))
+
+
 def deviations(values: FloatArray, weight: FloatArray) -> FloatArray:
     """Return the weighted deviations of values from their mean."""
     return np.asarray(weight * (values - np.average(values, weights=weight)))
@@ -160,9 +165,10 @@ def mean_estimate(
     most: float = np.inf,
 ) -> Estimate:
     """Estimate a weighted mean as `mean_over_units` does, cut to the range that it can lie in."""
-    value = float(np.average(values, weights=weight))
+    value = _mean(values, weight)
     if not math.isfinite(value):
-        return Estimate(value, value, value, "none", "infinite: see log_score")
+        note = "undefined: infinite in some rows, minus infinity in others" if math.isnan(value) else "infinite"
+        return Estimate(value, value, value, "none", f"{note}: see log_score")
     found = mean_over_units(values, weight, () if units is None else (units,), level)
     return replace(found, low=max(found.low, least), high=min(found.high, most))
 
@@ -253,7 +259,7 @@ def log_score(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | No
     -----
     Infinite where something happened that had no density. Samples have no density, which raises an InvalidTypeError. Of
     a discrete distribution the probability takes the place of the density. An outcome on an atom of another forecast,
-    whose density there is infinite, makes the score minus infinity.
+    whose density there is infinite, makes the score minus infinity. Where both happen, it is NaN.
     """
     rows = read_outcomes(forecast, y, sample_weight)
     return rows.mean(row_log_score(rows))
