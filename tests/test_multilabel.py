@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import calibrant as cb
+from calibrant.calibrators import make_calibrator
 from calibrant.errors import (
     CalibrantError,
     DataWarning,
@@ -54,10 +55,10 @@ def test_each_label_has_the_bits_of_its_own_calibrator(name: str, kind: Any) -> 
         return  # beta takes probabilities only
     p, Y = draw()
     scores = p if kind == "probability" else np.log(p) - np.log1p(-p)
-    inner = cb.calibrators.make_calibrator(name, **({} if name == "beta" else {"input": kind}))
+    inner = make_calibrator(name, **({} if name == "beta" else {"input": kind}))
     q = cb.MultilabelCalibrator(inner).fit(scores, Y).predict_proba(scores)
     for j in range(3):
-        alone = cb.calibrators.make_calibrator(inner).fit(scores[:, j], Y[:, j]).predict_proba(scores[:, j])
+        alone = make_calibrator(inner).fit(scores[:, j], Y[:, j]).predict_proba(scores[:, j])
         np.testing.assert_array_equal(q[:, j], alone)
 
 
@@ -189,7 +190,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], type[CalibrantError], str]] =
     "single column": (P[:, :1], Y3, {}, ShapeError, r"scores has shape \(60, 1\)"),
     "three dimensions": (P[None], Y3, {}, ShapeError, "scores has 3 dimensions"),
     "empty": (P[:0], Y3[:0], {}, ShapeError, "scores is empty"),
-    "text": (np.full((60, 3), "a"), Y3, {}, InvalidTypeError, "scores holds str.* values such as 'a'"),
+    "text": (np.full((60, 3), "a"), Y3, {}, InvalidTypeError, "scores holds text such as 'a'"),
     "one row short": (P[1:], Y3, {}, ShapeError, "scores has 59 rows and Y has 60"),
     "one column short": (P, Y3[:, :2], {}, ShapeError, "scores has 3 columns and Y has 2. Pass one of each per label"),
     "labels of one column": (P, Y3[:, 0], {}, ShapeError, r"Y has one column, shape \(60,\)"),
@@ -209,7 +210,7 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], type[CalibrantError], str]] =
         "Y row 5, column 'dog': -1.0 is neither 0 nor 1",
     ),
     "swapped": (Y3, P, {}, InvalidLabelError, "Y row 0, column 0: 0.* is neither 0 nor 1"),
-    "label text": (P, np.full((60, 3), "yes"), {}, InvalidTypeError, "Y holds str.* values such as 'yes'"),
+    "label text": (P, np.full((60, 3), "yes"), {}, InvalidTypeError, "Y holds text such as 'yes'"),
     "label missing": (P, np.where(BAD == 0, None, Y3), {}, InvalidLabelError, "Y row 5: missing value"),
     "all of one class": (P, np.ones((60, 3)), {}, InvalidLabelError, "Y holds one class only in each of its 3 columns"),
     "weight negative": (P, Y3, {"sample_weight": BAD[:, 1] - 0.5}, InvalidWeightError, "sample_weight row 5: -0.5 is"),

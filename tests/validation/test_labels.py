@@ -116,7 +116,10 @@ REFUSALS = {
     "scores": (lambda: as_labels([0.2, 1.0]), r"row 0: 0\.2 is not a class label .*Are labels and scores swapped"),
     "mixed": (lambda: as_labels(["a", 1]), "mixes kinds of labels: row 0 is 'a' and row 1 is 1"),
     "mixed bool": (lambda: as_labels(np.array([True, 2], object)), "mixes kinds"),
-    "bytes": (lambda: as_labels(np.array([b"a", b"b"])), "Pass booleans, integers or strings"),
+    "bytes": (
+        lambda: as_labels(np.array([b"a", b"b"])),
+        "holds bytes such as b'a'. Pass booleans, integers or strings",
+    ),
     "dates": (lambda: as_labels(np.array(["2020-01-01"], "M8[D]")), "datetime64"),
     "lists": (lambda: as_labels([[0], [0, 1]]), r"row 0: \[0\] of type list is not a label"),
     "tuples": (lambda: as_labels([(1, 2), (3, 4)]), r"row 0: \(1, 2\) of type tuple is not a label"),

@@ -126,7 +126,9 @@ REFUSALS = {
         r"row 1, column 'b': missing value",
     ),
     "masked": (lambda: as_scores(np.ma.masked_array([0.1, 0.2], [0, 1])), InvalidScoreError, "row 1: missing value"),
-    "text": (lambda: as_scores(["0.1", "0.2"]), InvalidTypeError, r"holds str\d+ values such as '0\.1'"),
+    "text": (lambda: as_scores(["0.1", "0.2"]), InvalidTypeError, r"holds text such as '0\.1', not real"),
+    "wide text": (lambda: as_scores(["a", 1]), InvalidTypeError, "holds text such as 'a', not real"),
+    "bytes": (lambda: as_scores([b"0.1"]), InvalidTypeError, r"holds bytes such as b'0\.1', not real"),
     "text object": (lambda: as_scores(np.array([0.1, "x"], object)), InvalidTypeError, r"row 1: 'x' is not a number"),
     "lists": (
         lambda: as_scores(pa.array([[0.1], [0.2]])),

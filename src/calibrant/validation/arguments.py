@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import BoolArray
@@ -24,6 +26,12 @@ def check_same_length(n_first: int, n_second: int, first: str, second: str) -> N
         raise ShapeError(
             f"{first} has {n_first:,} rows and {second} has {n_second:,}. Pass one row of each per observation."
         )
+
+
+def values_such_as(array: npt.NDArray[Any]) -> str:
+    """Return what kind of values an array holds, and the first: NumPy calls text by its width in bits, as "str32"."""
+    kind = {"U": "text", "T": "text", "S": "bytes"}.get(array.dtype.kind, f"{array.dtype.name} values")
+    return f"{kind} such as {array.reshape(-1)[:1].tolist()[0]!r:.60}" if array.size else kind
 
 
 def check_choice(name: str, value: object, options: Sequence[str]) -> None:

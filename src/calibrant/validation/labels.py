@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.validation.arguments import at_first
+from calibrant.validation.arguments import at_first, values_such_as
 from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits, level_text, match_levels
 from calibrant.validation.scores import (
     ArrayLike,
@@ -248,9 +248,7 @@ def normalise_labels(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         return values.astype(object)
     if kind == "O":
         return _label_objects(values, name)
-    raise InvalidLabelError(
-        f"{name} holds {values.dtype.name} values such as {values[0]!r}. Pass booleans, integers or strings."
-    )
+    raise InvalidLabelError(f"{name} holds {values_such_as(values)}. Pass booleans, integers or strings.")
 
 
 def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from calibrant.errors import (
     ShapeError,
 )
 from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
-from calibrant.validation.arguments import at_first, check_choice, check_same_length
+from calibrant.validation.arguments import at_first, check_choice, check_same_length, values_such_as
 
 InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
@@ -285,10 +285,7 @@ def _numeric_array(values: ArrayLike, name: str, column: str | None = None) -> F
             return array.astype(np.float64, copy=False)
     if array.dtype.kind == "O":
         return _from_objects(array, name, column)
-    first = array.reshape(-1)[0].item() if array.size else ""
-    raise InvalidTypeError(
-        f"{name} holds {array.dtype.name} values such as {first!r}, not real numbers. Convert them to floats first."
-    )
+    raise InvalidTypeError(f"{name} holds {values_such_as(array)}, not real numbers. Convert them to floats first.")
 
 
 def _from_objects(array: npt.NDArray[Any], name: str, column: str | None) -> FloatArray:
