@@ -57,6 +57,16 @@ def test_calibrators_of_two_classes_and_of_all_at_once_are_the_calibrator() -> N
     assert pair.calibrators == [pair.calibrator]
 
 
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_one_weight_for_all_rows_is_taken_as_in_scikit_learn(ensemble: bool) -> None:
+    X, y = make_classification(200, 6, random_state=0)
+    given = {"method": "isotonic", "cv": 3, "ensemble": ensemble}
+    ours, theirs = (cls(LogisticRegression(), **given).fit(X, y, 2.5) for cls in (cb.CalibratedClassifierCV, Theirs))
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+    with pytest.raises(CalibrantError, match="sample_weight is zero in all 200 rows"):
+        cb.CalibratedClassifierCV(LogisticRegression()).fit(X, y, 0)
+
+
 def test_a_calibrator_of_one_class_refuses_what_is_no_number() -> None:
     X, y = blobs()
     with pytest.raises(CalibrantError, match="T row 0"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d
 
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.classifier.array_kind import ArrayKind, as_given, as_numpy
@@ -147,8 +147,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
             As the classifier takes it.
         y : array-like of shape (n,), or indicators of shape (n, L)
             Labels; or, of any number of labels per row, 1 where the row has it.
-        sample_weight : array-like of shape (n,), optional
-            Always used by the calibrators, and by the classifier where it takes weights.
+        sample_weight : array-like of shape (n,) or float, optional
+            Always used by the calibrators, and by the classifier where it takes weights. A number is that of all rows.
         **fit_params : dict
             Arguments of the classifier's `fit`, and `groups` of the splitter: the cluster of each row, such as a
             patient. Where `cv` is a number or None, its folds then keep clusters whole, unlike scikit-learn's, which
@@ -168,6 +168,8 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         refuse_misspelt(self.method)
         self._validate_params()
         X, y = indexable(X, y)
+        if isinstance(sample_weight, Real):  # of all rows, as in scikit-learn
+            sample_weight = np.full(_num_samples(X), float(sample_weight))
         estimator = self._get_estimator()
         method = resolve(self.method, estimator)
         is_frozen = isinstance(estimator, FrozenEstimator)
