@@ -156,6 +156,13 @@ def test_a_log_score_of_both_infinities_is_said_to_be_undefined():
     assert notes[1:] == ["infinite: see log_score"] * 2
 
 
+def test_bins_of_one_row_each_show_no_noise_and_so_promise_nothing():
+    found = evaluate(GaussianForecast([50.0, 45.0, 60.0], [2.0, 1.5, 3.0]), [53.0, 49.0, 66.0])
+    error = found["distribution_calibration_error"]
+    assert error.low == 0.0
+    assert error.high >= 0.5
+
+
 @pytest.mark.slow
 def test_intervals_cover_the_values_of_many_rows():
     names = ("crps", "coverage", "average_calibration_error", "threshold_calibration_error")

@@ -22,6 +22,8 @@ from calibrant.validation import ArrayLike, as_generator, as_weight, check_fract
 #: Random subsets that the rows are divided into: their sums show how much sums over rows vary.
 _N_SUBSETS = 100
 _DRAWS = 200
+#: Of a distribution on [0, 1] from uniform: all levels are 0, or 1.
+_GREATEST_DISTANCE = 0.5
 #: Parts of [0, 1] on which the noise of a distribution of levels is followed.
 _PARTS = 32
 
@@ -215,8 +217,9 @@ def noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> F
     subsets = RandomSubsets(rows, rng)
     sums = subsets.sums(bins * _PARTS + _parts(rows), n_bins * _PARTS, weight)
     share = sums.sum(axis=0).reshape(n_bins, _PARTS)
-    stretch = subsets.stretch(sums.reshape(-1, n_bins, _PARTS).sum(axis=2))
-    area = _area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) * stretch
+    mass = sums.reshape(-1, n_bins, _PARTS).sum(axis=2)
+    area = _area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) * subsets.stretch(mass)
+    area[:, np.count_nonzero(mass, axis=0) == 1] = _GREATEST_DISTANCE  # one subset shows no noise: it may be all
     return np.asarray(area @ share.sum(axis=1))
 
 
