@@ -16,6 +16,7 @@ def test_column_with_slack_is_nearest_under_weights() -> None:
     tie = np.repeat(np.arange(8), np.diff(EDGES))
     violations = [(a, b) for a in range(10) for b in range(10) if a != b and tie[a] <= tie[b]]
     high, low = np.array(violations).T
+    slope = np.eye(10)[low] - np.eye(10)[high]
     for slack in (0.0, 0.1, 0.5, 5.0):
         value, weight = rng.normal(0.3, 0.5, 10), rng.uniform(0.5, 3.0, 10)
         out = np.empty(10)
@@ -25,7 +26,7 @@ def test_column_with_slack_is_nearest_under_weights() -> None:
             np.full(10, 0.3),
             jac=lambda q, v=value, w=weight: w * (q - v),
             bounds=[(0.0, None)] * 10,
-            constraints=[{"type": "ineq", "fun": lambda q, s=slack: q[low] - q[high] + s}],
+            constraints=[{"type": "ineq", "fun": lambda q, s=slack: q[low] - q[high] + s, "jac": lambda _: slope}],
             method="SLSQP",
             options={"ftol": 1e-15, "maxiter": 1_000},
         )

@@ -10,6 +10,7 @@ import pytest
 from model_pairs import KEYS, delong, differences, draw, losses
 from scipy import stats
 from scipy.special import expit
+from some_scores import measure_only
 from statsmodels.regression.linear_model import OLS
 
 import calibrant as cb
@@ -189,8 +190,9 @@ def both_alike(z: Any, rng: Any) -> tuple[Any, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [both_off, both_alike])
-def test_intervals_hold_the_difference_on_new_rows(make: Any) -> None:
+def test_intervals_hold_the_difference_on_new_rows(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 250 sets of 300 rows; the calibration error's covers more often than it says."""
+    measure_only((), monkeypatch)
     rng = np.random.default_rng(0)
     z = rng.normal(size=200_000)
     a, b = make(z, rng)
