@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from typing import Any
+from unittest import SkipTest
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.datasets import make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import calibrant as cb
 from calibrant.calibrators import CALIBRATORS
@@ -117,10 +118,13 @@ def test_torch_of_gradients_is_refused() -> None:
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_scikit_learns_checks_of_arrays(method: str, ensemble: bool) -> None:
     model = cb.CalibratedClassifierCV(LogisticRegression(C=1), method=method, cv=3, ensemble=ensemble)
-    of_arrays = [
-        each for each in check_estimator(model, on_fail=None, on_skip=None) if "array_api" in each["check_name"]
-    ]
-    assert [each for each in of_arrays if each["status"] == "failed"] == []
-    skipped = [str(each["exception"]) for each in of_arrays if each["status"] == "skipped"]
+    n_passed, skipped = 0, []
+    for estimator, check in estimator_checks_generator(model):
+        if "array_api" in check.func.__name__:
+            try:
+                check(estimator)
+                n_passed += 1
+            except SkipTest as why:
+                skipped.append(str(why))
     assert [why for why in skipped if not why.startswith(ELSEWHERE)] == []
-    assert sum(each["status"] == "passed" for each in of_arrays) >= 4
+    assert n_passed >= 4
