@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let one process run all tests on Spark, which then start it once, and one those of the site, which it builds."""
+    """Let one process run the tests of a file, which share what they make; one all those on Spark, and of the site."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -73,6 +73,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if "tests/docs/test_site" in nodeid:
                 return "site"
-            return "Spark" if "spark" in nodeid.lower() else nodeid
+            return "Spark" if "spark" in nodeid.lower() else nodeid.partition("::")[0]
 
     return Scheduling(config, log)

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from calibrant.training import refresh, training_run
 from calibrant.training.bars import Bars, as_bars
 
 MakeTable = Callable[..., pa.Table]
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the runs of a test draw no pictures and an empty page, which take most of the time of small ones.
+
+    Those that a fixture of the module trains are drawn.
+    """
+
+    def write_page(path: Path, *_: Any, **__: Any) -> None:
+        path.write_text("")
+
+    for name in ("draw_run", "draw_money", "draw_walk_forward"):
+        monkeypatch.setattr(training_run, name, lambda *_: None)
+    for module in (training_run, refresh):
+        monkeypatch.setattr(module, "write_page", write_page)
 
 
 @pytest.fixture(scope="session")

@@ -27,7 +27,7 @@ from calibrant.training.run_folder import Run
 from calibrant.training.training_run import run_stack, run_training
 
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("undrawn")]
 #: What operators of trees round to: single precision.
 _MOST = 1e-6
 

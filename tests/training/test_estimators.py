@@ -28,6 +28,8 @@ from calibrant.training.models import SklearnModel, make_model
 from calibrant.training.run_folder import list_runs, load_run
 from calibrant.training.training_run import run_training
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 OWN = '''
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin

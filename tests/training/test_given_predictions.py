@@ -30,6 +30,8 @@ from calibrant.training.run_folder import Run, list_runs, load_run
 from calibrant.training.sources import open_source
 from calibrant.training.training_run import run_predictions, run_stack, run_training
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 LABELS = [f"digit {k}" for k in range(10)]
 SCORE = {name: tuple(f"raw_{name}_{label}" for label in LABELS) for name in ("bayes", "logistic")}
 CONFIG = TrainConfig(table="rows", label="y", time="t", label_end="known", score=SCORE)

@@ -18,6 +18,8 @@ from calibrant.training.mlflow_export import TAG, export_to_mlflow
 from calibrant.training.run_folder import Run
 from calibrant.training.training_run import run_training
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 class RefusedError(Exception):
     """What the client raises."""

@@ -17,6 +17,8 @@ from calibrant.training.dataset import Dataset
 from calibrant.training.models import SklearnModel, make_model
 from calibrant.training.out_of_fold import OutOfFold, fit_stopped, out_of_fold_predictions
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 HORIZON = 10
 #: Few rounds that overfit: what leaks is learnt at once.
 FAST = {

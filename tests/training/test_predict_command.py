@@ -21,6 +21,8 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.run_folder import Run, load_run
 from calibrant.training.training_run import run_stack, run_training
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 P = ["p_-1", "p_0", "p_1"]
 
 

@@ -26,6 +26,8 @@ from calibrant.training.run_folder import Run
 from calibrant.training.sources import TableSource, open_source
 from calibrant.training.training_run import run_dataset, run_predictions
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 CONFIG = TrainConfig(model="logistic", horizon=1, label="binary")
 STEADY, DRIFTED = 1200, 600
 

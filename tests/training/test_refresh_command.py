@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +20,24 @@ from calibrant.cli import main
 STEADY = 1200
 
 
-@pytest.fixture(autouse=True)
-def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_momentum: Callable[..., pa.Table]) -> str:
-    """Train a model in an empty folder, and return the id of its run; bars go on in newest.parquet."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, make_momentum: Callable[..., pa.Table]) -> Path:
+    """Return a folder with a run that was trained in it; bars go on in newest.parquet."""
+    folder = tmp_path_factory.mktemp("trained")
     table = make_momentum(STEADY, 600)
-    pq.write_table(table[:STEADY], "bars.parquet")
-    pq.write_table(table, "newest.parquet")
+    pq.write_table(table[:STEADY], folder / "bars.parquet")
+    pq.write_table(table, folder / "newest.parquet")
     words = ("--model", "logistic", "--horizon", "1", "--label", "binary", "--data", "bars.parquet")
-    assert call("train", *words).exit_code == 0
+    with contextlib.chdir(folder):
+        assert call("train", *words).exit_code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def trained(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Go to a copy of the folder, and return the id of its run."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     (run,) = Path("experiments/runs").iterdir()
     return run.name
 

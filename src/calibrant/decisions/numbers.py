@@ -26,6 +26,8 @@ _Given = TypeVar("_Given")
 #: Quantiles, at even levels, over which a function of the number is averaged.
 _N_QUANTILES = 200
 _LEVELS = (np.arange(_N_QUANTILES) + 0.5) / _N_QUANTILES
+#: Quantiles that are held at once, over all rows; of more rows than this it is one of each row.
+_MOST_QUANTILES = 16_384
 
 
 @runtime_checkable
@@ -179,10 +181,13 @@ class NumberLosses:
         """Return mean and variance of what each action will lose, shape (n, A), over quantiles at even levels."""
         first = self.of(np.asarray(forecast.ppf(_LEVELS[0])), costs)
         more, square = np.zeros_like(first), np.zeros_like(first)
-        for level in _LEVELS[1:]:  # what is lost more than at the first: see `losses.moments`
-            losses = self.of(np.asarray(forecast.ppf(level)), costs) - first
-            more += losses / _N_QUANTILES
-            square += losses**2 / _N_QUANTILES
+        n_at_once = max(_MOST_QUANTILES // len(forecast), 1)
+        for start in range(1, _N_QUANTILES, n_at_once):
+            for quantiles in np.asarray(forecast.ppf(_LEVELS[None, start : start + n_at_once])).T:
+                # what is lost more than at the first: see `losses.moments`
+                losses = self.of(np.ascontiguousarray(quantiles), costs) - first
+                more += losses / _N_QUANTILES
+                square += losses**2 / _N_QUANTILES
         return first + more, np.maximum(square - more**2, 0.0)
 
 
