@@ -67,6 +67,7 @@ def _write_scores(data: Path, folder: Path) -> None:
     fetal = fetal[fetal["model"] == "logreg"].drop(columns="model")[:600].reset_index(drop=True)
     fetal = fetal.astype(dict.fromkeys(["p0", "p1", "p2"], np.float64)).assign(**_beside(600))
     fetal.rename(columns={"p0": "a", "p1": "b", "p2": "c"}).to_csv(folder / "abc.csv", index=False)
+    fetal = fetal[:300].copy()
     fetal[["p0", "p1", "p2"]] /= fetal[["p0", "p1", "p2"]].sum(axis=1).to_numpy()[:, np.newaxis]
     fetal.to_csv(folder / "fetal.csv", index=False)
     _write_european(fetal.rename(columns={"p0": "größe0", "p1": "größe1", "p2": "größe2"}), folder / "fetal.export")
@@ -95,9 +96,9 @@ def _write_documents(folder: Path) -> None:
             "capacity": {"yes": 2},
         },
         "three.json": {"wait": {"0": 0, "1": 1, "2": 5}, "look": {"0": 1, "1": 0, "2": 1}},
-        "totals.json": {"p0": 440, "p1": 100, "p2": 60},
+        "totals.json": {"p0": 220, "p1": 50, "p2": 30},
         "halves.json": {"half": 0.3, "rest": 0.7},
-        "short.json": {"0": 440, "1": 100, "2": 60},
+        "short.json": {"0": 220, "1": 50, "2": 30},
         "shares.json": {"p0": 0.7, "p1": 0.2, "p2": 0.1},
         "more.json": {"a": 450, "b": 100, "c": 60},
         "regions.json": {name: {"p0": 0.7, "p1": 0.2, "p2": 0.1} for name in ("Zürich", "Genève", "Bern")},

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from real_files import train_runs, write_files
 
 from calibrant.cli import main
+from calibrant.forecasts import evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -381,6 +382,9 @@ def test_each_option_of_a_call_matters(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "100")
+    # floors and intervals of forecasts take most of a call; how they are drawn is not what options change
+    monkeypatch.setattr(evaluation, "_FLOOR_DRAWS", 3)
+    monkeypatch.setattr(evaluation, "_NOISE_THRESHOLDS", 4)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     if "--mlflow" in line:
         pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
