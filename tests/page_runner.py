@@ -12,10 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from click.testing import CliRunner
+
 import calibrant
+from calibrant.cli import main
 
 ROOT = Path(__file__).parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+#: How commands print, as the pages show it.
+SHOWN = {"COLUMNS": "100", "NO_COLOR": "1"}
 
 
 class Checker(doctest.OutputChecker):
@@ -38,8 +43,11 @@ class Block(NamedTuple):
     line: int
 
 
-def run(text: str, page: str = "README.md") -> None:
-    """Run the blocks in order, as a reader would: Python in one session, commands in the same folder."""
+def run(text: str, page: str = "README.md", *, in_processes: bool = True) -> None:
+    """Run the blocks in order, as a reader would: Python in one session, commands in the same folder.
+
+    Commands run in processes of their own, or in this one, which saves their start; scripts always do in their own.
+    """
     names: dict[str, Any] = {"__name__": "page"}
     for block in fenced(text):
         match block.language:
@@ -49,7 +57,7 @@ def run(text: str, page: str = "README.md") -> None:
             case "pycon":
                 run_session(block, names, page)
             case "console":
-                run_commands(block, page)
+                run_commands(block, page, in_processes=in_processes)
             case "bash" | "toml":
                 Path(script_name(block, page)).write_text(block.text, encoding="utf-8")
 
@@ -71,35 +79,44 @@ def run_session(block: Block, names: dict[str, Any], page: str) -> None:
     names.update(test.globs)
 
 
-def run_commands(block: Block, page: str) -> None:
+def run_commands(block: Block, page: str, *, in_processes: bool) -> None:
     """Run the `$ calibrant` and `$ bash` lines of a block; compare what they print, and exit codes with `echo $?`."""
     commands = [*re.finditer(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)]
     codes = [m[2].strip() if m[1] == "echo $?" else "0" for m in [*commands[1:], *commands[:1]]]
-    for found, code in zip(commands, codes, strict=True):
-        command, shown = found[1], found[2]
-        place = f"{page}:{block.line + block.text[: found.start()].count(chr(10))}"
+    for line, code in zip(commands, codes, strict=True):
+        command, shown = line[1], line[2]
+        place = f"{page}:{block.line + block.text[: line.start()].count(chr(10))}"
         if command == "echo $?":
             continue
         words = shlex.split(command)
         assert words[0] in ("calibrant", "bash"), f"{place}: only calibrant and scripts run in a console block"
-        done = subprocess.run(
-            words if words[0] == "bash" else [sys.executable, "-m", *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-                "PYTHONPATH": str(Path(calibrant.__file__).parents[1]),
-                "COLUMNS": "100",
-                "NO_COLOR": "1",
-                "PYTHONWARNINGS": "error",
-            },
-        )
-        assert done.returncode == int(code), f"{place}: exit code {done.returncode}, and not {code}\n{done.stdout}"
+        if in_processes or words[0] == "bash":
+            found, printed = called(words if words[0] == "bash" else [sys.executable, "-m", *words])
+        else:
+            done = CliRunner().invoke(main, words[1:], prog_name="calibrant", env=SHOWN)
+            found, printed = done.exit_code, done.output
+        assert found == int(code), f"{place}: exit code {found}, and not {code}\n{printed}"
         if shown.strip():
-            assert Checker().check_output(shown, done.stdout, FLAGS), f"{place}: printed\n{done.stdout}"
+            assert Checker().check_output(shown, printed, FLAGS), f"{place}: printed\n{printed}"
+
+
+def called(words: list[str]) -> tuple[int, str]:
+    """Run a process; return its exit code and what it printed."""
+    done = subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        env={
+            **os.environ,
+            **SHOWN,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(calibrant.__file__).parents[1]),
+            "PYTHONWARNINGS": "error",
+        },
+    )
+    return done.returncode, done.stdout
 
 
 def fenced(text: str) -> Iterator[Block]:
