@@ -65,13 +65,13 @@ def chosen(site: Path) -> Iterator[Path]:
         yield from sorted((site / folder).rglob("*.html"))[::step]
 
 
-def measure(site: Path, theme: str, folder: Path) -> list[dict[str, Any]]:
+def measure(site: Path, theme: str, widths: tuple[int, ...], folder: Path) -> list[dict[str, Any]]:
     """Open the pages in a theme, and return what each measures at each width."""
     frames = "".join(
         f'<iframe title="{page.relative_to(site)}" style="border: 0; display: block; width: {width}px; height: 900px" '
         f'src="{page.as_uri()}"></iframe>'
         for page in chosen(site)
-        for width in WIDTHS
+        for width in widths
     )
     (folder / "frames.html").write_text(MEASURE.format(frames=frames, contrast=LEAST_CONTRAST), "utf-8")
     command = [
@@ -87,8 +87,9 @@ def measure(site: Path, theme: str, folder: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_pages_fit_and_can_be_read(site: Path, theme: str, tmp_path: Path) -> None:
-    found = measure(site, theme, tmp_path)
-    assert len(found) == len(WIDTHS) * len(list(chosen(site))) > 150
+    widths = WIDTHS if theme == "light" else WIDTHS[:1]  # themes differ in colours alone
+    found = measure(site, theme, widths, tmp_path)
+    assert len(found) == len(widths) * len(list(chosen(site))) > 75
     for one in found:
         assert one["texts"] > 20, one
         assert (one["theme"], one["ground"] < 0.05) == (theme, theme == "dark"), one

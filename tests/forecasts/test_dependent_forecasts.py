@@ -207,13 +207,16 @@ def test_intervals_cover_as_often_as_they_say_and_are_not_vacuous(kind: str, is_
 
 @pytest.mark.slow
 def test_clustered_forecasts_that_are_right_are_rarely_called_wrong() -> None:
+    def is_accused(forecast: Any, y: Any, **known: Any) -> bool:
+        return not evaluate(forecast, y, **known).verdict.startswith("No gap is beyond")
+
     accused = dict.fromkeys(["known", "unknown"], 0)
     for seed in range(16):
         forecast, y, cluster = clustered(25, seed)
-        for name, known in (("known", {"cluster": cluster}), ("unknown", {})):
-            accused[name] += not evaluate(forecast, y, **known).verdict.startswith("No gap is beyond")
+        accused["known"] += is_accused(forecast, y, cluster=cluster)
+        accused["unknown"] += seed < 8 and is_accused(forecast, y)
     assert accused["known"] <= 2
-    assert accused["unknown"] >= 6
+    assert accused["unknown"] >= 3, "of 8"
 
 
 def test_forecasts_that_are_wrong_are_still_found_in_clusters() -> None:

@@ -42,7 +42,7 @@ def is_apart(data: Dataset, rows: np.ndarray, start: np.datetime64, embargo: int
     return is_later & (np.array(n_between) >= embargo)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(0, 25), st.integers(0, 6), st.integers(1, 4))
 def test_no_label_reaches_into_a_later_part(seed: int, longest: int, embargo: int, rows_per_time: int) -> None:
     rng = np.random.default_rng(seed)

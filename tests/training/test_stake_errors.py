@@ -99,7 +99,7 @@ def test_overlapping_labels_widen_the_interval_and_order_changes_nothing() -> No
 def test_reduction_interval_covers_what_as_many_rows_show() -> None:
     rule = StakeRule("linear", up=0.02, down=0.02, cost_bp=2)
     found = []
-    for seed in range(150):
+    for seed in range(100):
         y, p = drawn(seed, 1_000)
         found.append(sizing_reduction(y, 1.7 * (p - 0.5) + 0.5, 1.2 * (p - 0.5) + 0.5, rule=rule, level=0.9))
     truth = np.mean([one.value for one in found])
