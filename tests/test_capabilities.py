@@ -293,8 +293,8 @@ def command_report(work: Work) -> None:
 
 
 def command_monitor(work: Work) -> None:
-    output = work.command("monitor", work.file(".csv"), "--calibrator", work.saved(), "--rows", 50, "--json")
-    assert len(json.loads(output)["rows"]) == N // 50
+    output = work.command("monitor", work.file(".csv"), "--calibrator", work.saved(), "--rows", 75, "--json")
+    assert len(json.loads(output)["rows"]) == N // 75
 
 
 CAPABILITIES: dict[str, Callable[[Work], None]] = {

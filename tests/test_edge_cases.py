@@ -40,6 +40,7 @@ SLOW = (
     "compare",
     "evaluate",
     "forecasts.evaluate",
+    "solve",
 )
 FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
 #: Public names that take no rows, and where what they take is tested.

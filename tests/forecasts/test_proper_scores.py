@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-import scoringrules as sr
 from hypothesis import given, settings, strategies as st
 from scipy import integrate, stats
 
@@ -43,6 +43,14 @@ LEVELS = [0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95]
 REGIONS = [(-0.3, 0.8), (0.5, np.inf), (-np.inf, 0.2), (-0.05, 0.0)]
 
 
+@pytest.fixture(scope="module")
+def sr() -> ModuleType:
+    """Import scoringrules, which compiles loops."""
+    import scoringrules
+
+    return scoringrules
+
+
 def drawn() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     mean, std = rng.normal(size=N), np.exp(0.3 * rng.normal(size=N))
@@ -62,7 +70,7 @@ def in_region(forecast: Forecast, low: float, high: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("low", "high"), REGIONS)
-def test_the_crps_of_a_region_is_that_of_scoringrules(low: float, high: float) -> None:
+def test_the_crps_of_a_region_is_that_of_scoringrules(sr: ModuleType, low: float, high: float) -> None:
     at = np.clip(Y, low, high)
     close: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
     expected = sr.crps_cnormal(at, MEAN, STD, lower=low, upper=high)
@@ -116,7 +124,7 @@ def test_regions_that_make_up_the_line_add_up_to_the_crps(low: float, width: flo
         assert sum(parts) == pytest.approx(crps(forecast, Y), abs=tol)
 
 
-def test_the_weighted_interval_score_is_that_of_scoringrules() -> None:
+def test_the_weighted_interval_score_is_that_of_scoringrules(sr: ModuleType) -> None:
     forecast = QuantileForecast(LEVELS, NORMAL.ppf(np.array([LEVELS])))
     alpha = np.array([0.6, 0.2, 0.1])
     low, high = (NORMAL.ppf(each[None, :]) for each in (alpha / 2.0, 1.0 - alpha / 2.0))
@@ -148,7 +156,9 @@ def test_the_weighted_interval_score_is_twice_the_mean_pinball_loss() -> None:
 
 
 @given(st.lists(st.integers(0, 6), min_size=4, max_size=4).filter(any), st.integers(0, 3))
-def test_the_ranked_probability_score_is_that_of_exact_fractions_and_of_scoringrules(parts: list[int], y: int) -> None:
+def test_the_ranked_probability_score_is_that_of_exact_fractions_and_of_scoringrules(
+    sr: ModuleType, parts: list[int], y: int
+) -> None:
     shares = [Fraction(part, sum(parts)) for part in parts]
     exact = sum((sum(shares[: k + 1], Fraction(0)) - (y <= k)) ** 2 for k in range(4))
     prob = np.array([[float(share) for share in shares]])
@@ -157,7 +167,7 @@ def test_the_ranked_probability_score_is_that_of_exact_fractions_and_of_scoringr
     assert found == pytest.approx(float(sr.rps_score(np.array([y + 1]), prob)[0]), abs=1e-14)
 
 
-def test_the_order_of_the_classes_is_the_caller_s() -> None:
+def test_the_order_of_the_classes_is_the_caller_s(sr: ModuleType) -> None:
     prob = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 50)
     place = np.random.default_rng(1).integers(0, 3, 50)
     order = ["low", "middle", "high"]  # sorted, high would come first
@@ -189,7 +199,7 @@ def test_skill_of_ordered_classes_is_paired_and_weighted() -> None:
         assert weighted[name].value == pytest.approx(repeated[name].value)
 
 
-def test_climatology_is_the_samples_in_every_row() -> None:
+def test_climatology_is_the_samples_in_every_row(sr: ModuleType) -> None:
     forecast, samples = climatology(HISTORY, N), SampleForecast(np.tile(HISTORY, (N, 1)))
     at, levels = np.linspace(-2.0, 2.0, 9)[None, :], np.array([[0.0, 0.1, 0.5, 0.96, 1.0]])
     np.testing.assert_array_equal(forecast.cdf(at), samples.cdf(at))
@@ -202,7 +212,7 @@ def test_climatology_is_the_samples_in_every_row() -> None:
         climatology([1.0], 3)
 
 
-def test_persistence_is_the_absolute_error_and_dressed_it_is_the_changes() -> None:
+def test_persistence_is_the_absolute_error_and_dressed_it_is_the_changes(sr: ModuleType) -> None:
     assert crps(persistence(MEAN), Y) == pytest.approx(float(np.abs(MEAN - Y).mean()))
     dressed = persistence(MEAN, changes=HISTORY)
     np.testing.assert_allclose(dressed.crps(Y), sr.crps_ensemble(Y, MEAN[:, None] + HISTORY), atol=1e-13)

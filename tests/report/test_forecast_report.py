@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,16 @@ MEAN = RNG.normal(size=300)
 Y = MEAN + RNG.normal(size=300)
 NARROW, RIGHT = GaussianForecast(MEAN, 0.5), GaussianForecast(MEAN, 1.0)
 FITTED = VarianceScalingRecalibrator().fit(GaussianForecast(MEAN[:150], 0.5), Y[:150])
-REPORT = cb.ForecastReport(NARROW, Y)
-BOTH = cb.ForecastReport(NARROW, Y, recalibrator=FITTED, title="<b>T</b>", source="a & b")
+
+
+@cache
+def plain() -> cb.ForecastReport:
+    return cb.ForecastReport(NARROW, Y)
+
+
+@cache
+def both() -> cb.ForecastReport:
+    return cb.ForecastReport(NARROW, Y, recalibrator=FITTED, title="<b>T</b>", source="a & b")
 
 
 def part(report: cb.ForecastReport, k: int = 0) -> dict[str, Any]:
@@ -40,7 +49,7 @@ def part(report: cb.ForecastReport, k: int = 0) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_figures_are_those_of_the_metrics() -> None:
-    found, scores = part(REPORT), evaluate(NARROW, Y)
+    found, scores = part(plain()), evaluate(NARROW, Y)
     assert found["verdict"] == scores.verdict
     assert list(found["scores"]) == list(scores)
     for name, score in scores.items():
@@ -57,15 +66,15 @@ def test_figures_are_those_of_the_metrics() -> None:
 def test_noise_floor_is_what_chance_gives() -> None:
     """The average error of 300 draws of the forecast itself, from another seed."""
     floor = noise_floor(NARROW, cb.forecasts.average_calibration_error, n_draws=200, rng=7)
-    shown = part(REPORT)["scores"]["average_calibration_error"]
+    shown = part(plain())["scores"]["average_calibration_error"]
     assert shown["floor"] == pytest.approx(floor.mean, rel=0.25)
     assert shown["is_off"] is (shown["value"] > floor.high)
-    assert part(REPORT)["scores"]["crps"]["floor"] is None
+    assert part(plain())["scores"]["crps"]["floor"] is None
 
 
 @pytest.mark.slow
 def test_headline_says_how_intervals_err_and_what_to_do() -> None:
-    summary = REPORT.summary()
+    summary = plain().summary()
     assert (summary["headline"], summary["state"]) == ("Not calibrated: intervals are too narrow", "miscalibrated")
     assert "calibrant forecast fit" in summary["advice"]
     wide = cb.ForecastReport(GaussianForecast(MEAN, 2.0), Y).summary()
@@ -78,7 +87,7 @@ def test_headline_says_how_intervals_err_and_what_to_do() -> None:
 
 @pytest.mark.slow
 def test_before_and_after_are_shown_with_the_paired_change() -> None:
-    summary = BOTH.summary()
+    summary = both().summary()
     assert [each["label"] for each in summary["parts"]] == ["before", "after"]
     assert summary["headline"] == "Better after recalibration, and no gap is beyond chance"
     after = FITTED.transform(NARROW)
@@ -87,7 +96,7 @@ def test_before_and_after_are_shown_with_the_paired_change() -> None:
     half = 1.959964 * change.std(ddof=1) / np.sqrt(300)
     assert summary["crps_change"]["high"] == pytest.approx(change.mean() + half, abs=0.05 * half)
     assert summary["advice"].startswith("Use the recalibrated forecasts. CRPS changes by")
-    assert part(BOTH, 1)["scores"]["crps"]["value"] == pytest.approx(after.crps(Y).mean(), rel=1e-12)
+    assert part(both(), 1)["scores"]["crps"]["value"] == pytest.approx(after.crps(Y).mean(), rel=1e-12)
     worse = VarianceScalingRecalibrator().fit(GaussianForecast(MEAN, 1.0), MEAN + 9.0 * (Y - MEAN))
     assert "if CRPS is what counts" in cb.ForecastReport(RIGHT, Y, recalibrator=worse).summary()["advice"]
     none = VarianceScalingRecalibrator().fit(RIGHT, Y)
@@ -97,9 +106,9 @@ def test_before_and_after_are_shown_with_the_paired_change() -> None:
 
 @pytest.mark.slow
 def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
-    text = BOTH.html()
+    text = both().html()
     assert text == cb.ForecastReport(NARROW, Y, recalibrator=FITTED, title="<b>T</b>", source="a & b").html()
-    assert (text.count("<svg"), REPORT.html().count("<svg")) == (5, 3)
+    assert (text.count("<svg"), plain().html().count("<svg")) == (5, 3)
     assert "<bdi>&lt;b&gt;T&lt;/b&gt;</bdi>" in text
     assert "a &amp; b" in text
     assert not re.search(r"https?://(?!www\.w3\.org)", without_own_script(text))
@@ -113,7 +122,7 @@ def test_page_is_safe_complete_and_the_same_for_the_same_data() -> None:
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert text.count("By chance") == 2, "once for both forecasts, in the first scores and in those that are folded"
-    assert json.loads(BOTH.json()) == BOTH.summary()
+    assert json.loads(both().json()) == both().summary()
 
 
 @pytest.mark.slow
@@ -139,10 +148,10 @@ def test_few_rows_leave_gaps_undefined_and_the_page_whole() -> None:
 
 @pytest.mark.slow
 def test_it_is_written_whole_and_refuses_what_is_no_forecast(tmp_path: Path) -> None:
-    REPORT.write_html(tmp_path / "page.html")
-    assert (tmp_path / "page.html").read_text("utf-8") == REPORT.html()
-    assert repr(REPORT) == "<ForecastReport: Not calibrated: intervals are too narrow, n = 300 rows>"
-    assert 'sandbox title="Forecast report"' in REPORT._repr_html_()
+    plain().write_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == plain().html()
+    assert repr(plain()) == "<ForecastReport: Not calibrated: intervals are too narrow, n = 300 rows>"
+    assert 'sandbox title="Forecast report"' in plain()._repr_html_()
     with pytest.raises(ShapeError, match="y"):
         cb.ForecastReport(NARROW, Y[:5])
     with pytest.raises(InvalidTypeError, match=r"recalibrator is a str\. Pass a fitted one"):
