@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -222,19 +223,24 @@ def heavy_faults(package: Path) -> Iterator[str]:
                     yield f"{place.as_posix()}:{found.line} imports {heavy} when it is imported"
 
 
-def imports(path: Path, package: Path, modules: set[str]) -> Iterator[Import]:
-    """Yield every import of a file: statements and calls, at any depth."""
+def imports(path: Path, package: Path, modules: set[str]) -> tuple[Import, ...]:
+    """Return every import of a file: statements and calls, at any depth."""
+    return _imports(path, package, frozenset(modules))
+
+
+@cache
+def _imports(path: Path, package: Path, modules: frozenset[str]) -> tuple[Import, ...]:
     inside = ("calibrant", *path.relative_to(package).parent.parts)
     tree = ast.parse(path.read_text("utf-8"))
     if path.name == "_lazy.py":  # which is given the names that it imports
         tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef)]
     found = list(_imports_of(tree, inside, True))
     known = {(each.target, each.line) for each in found}
-    yield from found
-    yield from (each for each in _named_in_strings(tree, modules) if (each.target, each.line) not in known)
+    named = _named_in_strings(tree, modules)
+    return (*found, *(each for each in named if (each.target, each.line) not in known))
 
 
-def _named_in_strings(tree: ast.Module, modules: set[str]) -> Iterator[Import]:
+def _named_in_strings(tree: ast.Module, modules: Set[str]) -> Iterator[Import]:
     """Yield the modules of the package that strings name; texts that go on after a name are none."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("calibrant."):

@@ -85,7 +85,7 @@ def test_apply_reads_the_column_of_groups(run: Run, cities: pa.Table, file: str,
 
 @pytest.mark.slow
 def test_apply_takes_the_name_of_another_column(run: Run, cities: pa.Table) -> None:
-    run("fit cities.parquet --group city -o c.json")
+    run("fit cities.parquet --method sigmoid --group city -o c.json")
     pq.write_table(cities.rename_columns(["y", "p", "w", "town", "k"]), "towns.parquet")
     missing = run("apply c.json towns.parquet -o out.parquet")
     assert missing.exit_code == 2
@@ -109,7 +109,7 @@ def test_apply_warns_once_of_groups_that_are_new(run: Run, cities: pa.Table) -> 
 
 @pytest.mark.slow
 def test_groups_of_numbers_meet_groups_of_text_by_their_text(run: Run, cities: pa.Table) -> None:
-    run("fit cities.csv --group k -o c.json")
+    run("fit cities.csv --method sigmoid --group k -o c.json")
     Path("new.csv").write_text("p,k\n0.5,1\n0.5,x\n")
     result = run("apply c.json new.csv -o out.csv")
     assert "has not seen, 'x'" in result.stderr
