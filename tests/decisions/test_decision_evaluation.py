@@ -79,6 +79,15 @@ def test_best_in_hindsight_with_a_capacity_is_the_best_of_all_thresholds_that_ke
     assert evaluate(y, p, problem)["best_in_hindsight"].value == pytest.approx(min(losses), abs=1e-12)
 
 
+def test_the_best_single_action_is_one_that_all_rows_may_get() -> None:
+    p, y = np.array([0.9, 0.8, 0.7, 0.6]), np.array([1, 1, 1, 0])
+    problem = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 2})
+    found = evaluate(y, p, problem)
+    assert found.baseline.where == "'wait' for all rows"
+    assert found.baseline.value == 0.0
+    assert evaluate(y, p, problem, per=["mon", "mon", "tue", "tue"]).baseline.where == "'call' for all rows"
+
+
 def test_weight_two_is_two_rows_and_weight_zero_none_where_nothing_is_limited() -> None:
     y, p = draw(60, 4)
     weight = np.random.default_rng(5).integers(0, 3, 60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +11,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from calibrant.decisions import Policy, Problem
-from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, UnknownNameError
+from calibrant.decisions import Policy, Problem, evaluate, expected_loss
+from calibrant.errors import (
+    CalibrantError,
+    ColumnOrderError,
+    InvalidInputError,
+    InvalidTypeError,
+    ShapeError,
+    UnknownNameError,
+)
+from calibrant.forecasts import GaussianForecast
 
 TABLE = {"call": {"buys": -55.0, "stays": 5.0}, "wait": {"buys": 2.0, "stays": 0.0}}
 PROB = np.array([[0.3, 0.7], [0.05, 0.95], [0.0, 1.0]])
@@ -159,3 +168,71 @@ def test_classes_of_a_file_are_matched_to_labels_as_text() -> None:
 def test_what_is_no_problem_is_refused_by_name(make: object, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()  # type: ignore[operator]
+
+
+def test_names_may_come_in_an_array_as_scikit_learn_has_its_classes() -> None:
+    array = np.array([[-55.0, 5.0], [2.0, 0.0]])
+    for names in (np.array, pd.Index, pd.Series, pl.Series, lambda each: (label for label in each)):
+        problem = Problem(array, actions=names(["call", "wait"]), classes=names(["buys", "stays"]))
+        assert (problem.actions, problem.classes) == (("call", "wait"), ("buys", "stays"))
+        np.testing.assert_array_equal(problem.table, array)
+    assert Problem(array, classes=np.array([0, 1])).classes == (0, 1)
+
+
+def test_columns_of_a_frame_may_be_labels_that_are_numbers() -> None:
+    problem = Problem(pd.DataFrame([[0.0, 4.0], [1.0, 0.0]], index=["no", "yes"], columns=[0, 1]))
+    assert problem.classes == (0, 1)
+    assert problem.table.tolist() == [[0.0, 4.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Problem(np.eye(2), classes=[1, 1]), "classes names a class twice: 1, 1"),
+        (lambda: Problem(np.eye(2), classes=[1, True]), "classes names a class twice"),
+        (lambda: Problem({"no": {"a": 1.0}, "yes": {"a": 0.0}}), "losses are of one class, 'a'"),
+        (lambda: Problem(np.eye(2), actions="no"), "actions='no' is no list"),
+        (lambda: Problem(max, actions=["no", "yes"], classes=5), "classes=5 is no list"),
+        (lambda: Problem(max, actions=[], classes=[0, 1]), "Name actions=.* that it knows"),
+        (lambda: Problem(max, actions=[]), "Name the actions that it knows"),
+        (
+            lambda: Problem(pd.DataFrame(np.eye(2), index=["no", "yes"], columns=["a", "a"])),
+            "losses has 2 columns 'a'",
+        ),
+    ],
+)
+def test_names_that_are_none_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(CalibrantError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [("x", "'x'"), ([1.0, 2.0], r"\[1.0, 2.0\]"), (np.ones((3, 1)), r"shape \(3, 1\)"), (np.full(3, 1j), "of complex")],
+)
+def test_a_function_that_gives_no_numbers_is_told_so(value: object, what: str) -> None:
+    of_classes = Problem(lambda costs, label, action: value, actions=["no", "yes"], classes=[0, 1])  # noqa: ARG005
+    of_number = Problem(lambda costs, y, action: value, actions=["no", "yes"])  # noqa: ARG005
+    for problem, given_ in ((of_classes, [0.2, 0.5, 0.7]), (of_number, GaussianForecast([0.0, 1.0, 2.0], 1.0))):
+        with pytest.raises(ShapeError, match=f"losses gives .*{what}.* action 'no'"):
+            Policy(problem).decide(given_)
+
+
+def test_names_in_another_order_are_no_order_of_classes() -> None:
+    """Where losses name no classes, columns are in sorted order: decisions by the order given would be the reverse."""
+    problem = Problem.two_actions(false_positive=1.0, false_negative=4.0)
+    p = np.array([0.1, 0.5, 0.9])
+    right, wrong = pd.DataFrame({"0": 1.0 - p, "1": p}), pd.DataFrame({"1": p, "0": 1.0 - p})
+    assert Policy(problem).decide(right).tolist() == ["no", "yes", "yes"]
+    names = [f"p{k}" for k in range(11)]
+    Policy(Problem(np.eye(11))).decide(pd.DataFrame(np.full((3, 11), 1.0 / 11.0), columns=names))
+    for use in (
+        lambda: Policy(problem).decide(wrong),
+        lambda: expected_loss(wrong, problem),
+        lambda: Policy(problem).to_sql(columns=["1", "0"]),
+    ):
+        with pytest.raises(ColumnOrderError, match=r"\['1', '0'\], and no classes are named"):
+            use()
+    named = Problem({"no": {"0": 0.0, "1": 4.0}, "yes": {"0": 1.0, "1": 0.0}})
+    assert Policy(named).decide(wrong).tolist() == ["no", "yes", "yes"]
+    assert evaluate([0, 1, 1], wrong, problem)["realised"].value == 0.0  # the labels name the classes

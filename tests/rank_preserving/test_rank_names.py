@@ -101,7 +101,7 @@ def test_entries_without_names_go_to_named_columns_by_position() -> None:
             {"cat": 1, "dog": 2, "eels": 3},
             r"names \['cat', 'dog', 'eels'\], and P \['cat', 'dog', 'eel'",
         ),
-        (FRAME, {"cat": 1, "dog": 2, "eels": 3}, r"Did you mean 'eels'\? Give both the same names"),
+        (FRAME, {"cat": 1, "dog": 2, "eels": 3}, r"Did you mean 'eel'\? Give both the same names"),
         (
             FRAME,
             {"cat": 50, "dog": 20, "eel": 30, "fox": 1},
@@ -172,3 +172,41 @@ def test_names_of_estimates_follow_the_same_law() -> None:
     margins = margins_from_labels(LABELS)
     assert sums(solve(FRAME[["eel", "cat", "dog"]], margins, gap_tol=1e-2).Q) == [30.0, 50.0, 20.0]
     assert sums(solve(P, margins, gap_tol=1e-2).Q) == TOTALS.tolist()
+
+
+def test_a_column_names_the_groups_of_a_frame_that_has_no_index() -> None:
+    rng = np.random.default_rng(0)
+    P = pd.DataFrame(rng.dirichlet([1.0, 2.0, 3.0], 40), columns=["a", "b", "c"])
+    for labels in (np.array(["n", "s"]), np.array([2019, 2020])):
+        groups = labels[rng.integers(0, 2, 40)]
+        totals = P.groupby(groups).sum()[["c", "a", "b"]] * [0.9, 1.0, 1.0]
+        totals["b"] += totals["c"] / 9.0
+        expected = solve(P, totals, groups=groups).Q
+        named = totals.reset_index(names="when")
+        for margins in (named, pl.from_pandas(named), named.iloc[::-1]):
+            pd.testing.assert_frame_equal(solve(P, margins, groups=groups).Q, expected)
+
+
+def test_sets_of_groups_may_be_columns_that_are_numbered() -> None:
+    P = np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 40)
+    groups = pd.DataFrame({0: [0, 1] * 20, 1: [0, 0, 1, 1] * 10})
+    margins = {k: {g: P[groups[k] == g].sum(axis=0) for g in (0, 1)} for k in (0, 1)}
+    assert solve(P, margins, groups=groups).converged
+
+
+def test_a_name_that_is_there_twice_is_refused() -> None:
+    P = pd.DataFrame(np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 4), columns=["a", "b", "c"])
+    twice = pd.DataFrame([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]], columns=["a", "a", "b"])
+    for margins, groups, name in (
+        (twice[:1], None, "margins"),
+        (twice, [0, 0, 1, 1], "margins"),
+        ({"a": {}, "b": {}}, pd.DataFrame(np.zeros((4, 2), int), columns=["a", "a"]), "groups"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{name} has 2 columns 'a'"):
+            solve(P, margins, groups=groups)
+
+
+def test_the_near_name_is_the_one_that_was_meant() -> None:
+    P = pd.DataFrame(np.random.default_rng(0).dirichlet([1.0, 2.0], 4), columns=["north", "south"])
+    with pytest.raises(ColumnOrderError, match="Did you mean 'south'"):
+        solve(P, {"north": 2.0, "souht": 2.0})

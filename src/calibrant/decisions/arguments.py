@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.decisions.losses import Losses, numbers_of_rows, read_losses
+from calibrant.decisions.losses import Losses, as_list, numbers_of_rows, read_losses
 from calibrant.decisions.numbers import Ranges
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.phrases import count, quoted
-from calibrant.validation import as_labels, check_integer, check_number
+from calibrant.validation import as_labels, check_integer, check_number, check_sorted, match_classes
 
 
 def as_name(action: object, argument: str) -> str:
@@ -79,12 +79,21 @@ def as_kind_of(label: object, other: object) -> object:
     return str(label) if isinstance(other, str) else label
 
 
+def places_of_classes(columns: Sequence[str], classes: Sequence[Any] | None, *, name: str) -> list[int] | None:
+    """Return the place of the column of each class; where no classes are named, columns have to stand sorted."""
+    if classes is None:
+        check_sorted(columns, name=name)
+        return None
+    return match_classes(columns, list(classes), name=name)
+
+
 def read_named_losses(
     given: Any, actions: Sequence[str] | None, classes: Sequence[Any] | None, ranges: Ranges | None
 ) -> tuple[Losses, list[str], tuple[Any, ...] | None]:
     """Check losses of classes, or of ranges, whose order is that of the thresholds, and their names."""
     if callable(given) and ranges is not None:
         raise InvalidInputError("losses is a function, which needs no thresholds. Leave thresholds= out.")
+    actions, classes = as_list(actions, "actions"), as_list(classes, "classes")
     own, named, labels = read_losses(given, actions, classes)
     for what, told, found in (("actions", actions, named), ("classes", classes, labels)):
         if told is not None and found is not None:
@@ -121,7 +130,9 @@ def _by_sorted_class(own: Losses, names: list[str], labels: list[Any]) -> tuple[
     """Check the names of the classes, and put them into their sorted order."""
     if len(labels) != own.shape[1]:
         raise ShapeError(f"classes names {len(labels)} classes for losses of {own.shape[1]}. Name each one.")
-    ordered = as_labels(labels, name="classes").classes.tolist()
-    if len(ordered) != len(labels):
+    if any(labels.count(label) > 1 for label in labels):
         raise InvalidInputError(f"classes names a class twice: {quoted(labels)}. Name each once.")
+    if len(labels) < 2:
+        raise InvalidInputError(f"losses are of one class, {labels[0]!r}. Give each action a loss with two at least.")
+    ordered = as_labels(labels, name="classes").classes.tolist()
     return own.by_class([labels.index(label) for label in ordered]), names, tuple(ordered)

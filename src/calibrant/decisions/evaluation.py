@@ -120,8 +120,8 @@ def evaluate(
         - `regret`: realised less `best_in_hindsight`.
         - `best_in_hindsight`: the least mean loss of a policy of the same kind, chosen by these outcomes: least
           expected loss with a fixed charge on each action, which of two actions and one score are all thresholds.
-        - `best_single_action`: the least mean loss of one action for all rows, chosen by these outcomes; its `where`
-          says which.
+        - `best_single_action`: the least mean loss of one action for all rows, chosen by these outcomes among those
+          that may have so many; its `where` says which.
 
     Raises
     ------
@@ -224,6 +224,7 @@ def _losses(decided: Decided, level: float) -> dict[str, Estimate]:
 def _hindsight(decided: Decided, level: float) -> dict[str, Estimate]:
     """Estimate the best that could have been decided, and the regret."""
     means = np.average(decided.realised, axis=0, weights=decided.weight)
+    means[[a for a, most in decided.policy.capacity_by_number.items() if most < decided.most_rows]] = np.inf
     best = int(means.argmin())
     single = decided.mean(decided.realised[:, best], level)
     found = {"best_single_action": replace(single, where=f"{decided.policy.actions[best]!r} for all rows")}

@@ -7,7 +7,7 @@ expected losses alone, shape (n, A), never asks where they come from: of classes
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.validation import ArrayLike, as_scores, check_number, check_same_length
+from calibrant.validation import ArrayLike, as_scores, check_number, check_same_length, read_native
 
 #: A loss of (costs, class, action): takes the columns of costs, and gives a number or an array of shape (n,).
 LossFunction: TypeAlias = Callable[[Any, Any, str], Any]
@@ -133,14 +133,9 @@ class FunctionLosses(Losses):
         values = np.empty((n, len(self.actions), len(self.classes)))
         for a, action in enumerate(self.actions):
             for k, label in enumerate(self.classes):
-                given = self.function(costs, label, action)
-                try:
-                    values[:, a, k] = np.asarray(given, dtype=np.float64)
-                except (TypeError, ValueError):
-                    raise ShapeError(
-                        f"losses gives {np.shape(given)} of {type(given).__name__} for action {action!r} and class "
-                        f"{label!r}. Return a number, or one for each of the {n:,} rows."
-                    ) from None
+                values[:, a, k] = returned(
+                    self.function(costs, label, action), n, f"action {action!r}, class {label!r}"
+                )
         return check_finite(values, self.actions, self.classes)
 
     def by_class(self, places: Sequence[int]) -> Self:
@@ -199,6 +194,31 @@ def numbers_of_rows(values: ArrayLike, name: str, n: int) -> FloatArray:
     return found
 
 
+def as_list(given: Any, argument: str) -> list[Any] | None:
+    """Return names as a list, from whatever holds them in an order, such as an array of labels."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidTypeError(
+            f"{argument}={given!r:.60} is no list. Pass names in one, such as {argument}=['a', 'b']."
+        )
+    return given.tolist() if hasattr(given, "tolist") else list(given)
+
+
+def returned(given: Any, n: int, where: str) -> FloatArray:
+    """Return what a function of losses gave, a number or one for each of `n` rows; `where` is for the message."""
+    try:
+        values = np.asarray(given)
+        found = values.astype(np.float64) if values.dtype.kind != "c" else None
+    except (TypeError, ValueError):
+        found = None
+    if found is None or found.shape not in ((), (n,)):
+        shape = getattr(given, "shape", ())
+        what = f"shape {shape} of {values.dtype}" if shape else f"{given!r:.60}"
+        raise ShapeError(f"losses gives {what} for {where}. Return a number, or one for each of the {n:,} rows.")
+    return found
+
+
 def check_finite(values: FloatArray, actions: Sequence[str], classes: Sequence[Any]) -> FloatArray:
     """Return losses of rows, shape (n, A, K), or name the first that is not finite."""
     bad = ~np.isfinite(values)
@@ -219,7 +239,7 @@ def read_losses(
     `actions` and `classes` are what the caller says beside them.
     """
     if callable(given):
-        if actions is None or classes is None:
+        if not actions or not classes:
             raise InvalidInputError("losses is a function. Name actions=[...] and classes=[...] that it knows.")
         return FunctionLosses(given, tuple(actions), tuple(classes)), None, None
     if isinstance(given, Mapping):
@@ -307,15 +327,15 @@ def _of_frame(given: Any) -> tuple[Losses, list[str], list[Any]] | None:
     """Return the losses of a data frame: a row for each action, named by its index or its column of text."""
     import narwhals as nw
 
-    frame = nw.from_native(given, pass_through=True)
+    frame = read_native(given, "losses")
     if not isinstance(frame, nw.DataFrame):
         return None
-    index = nw.maybe_get_index(frame)
-    named = [name for name in frame.columns if frame[name].dtype in (nw.String, nw.Categorical, nw.Object, nw.Enum)]
+    index, texts = nw.maybe_get_index(frame), (nw.String, nw.Categorical, nw.Object, nw.Enum)
+    named = [name for name in frame.columns if frame.get_column(name).dtype in texts]
     if len(frame) == 0:
         raise ShapeError("losses is an empty frame. Give it a row for each action.")
     if named and (index is None or type(index).__name__ == "RangeIndex"):
-        actions = frame[named[0]].to_list()
+        actions = frame.get_column(named[0]).to_list()
         frame = frame.drop(named[0])
     elif index is not None and type(index).__name__ != "RangeIndex":
         actions = index.tolist()

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from calibrant.decisions.losses import cost_column, numbers_of_rows
+from calibrant.decisions.losses import as_list, cost_column, numbers_of_rows, returned
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.terms import Builder, Term
@@ -161,13 +161,7 @@ class NumberLosses:
         """Return what each action loses with each number, shape (n, A)."""
         found = np.empty((y.size, len(self.actions)))
         for a, action in enumerate(self.actions):
-            given = self.function(costs, y, action)
-            if np.shape(given) not in ((), y.shape):
-                raise ShapeError(
-                    f"losses gives shape {np.shape(given)} for action {action!r} and {y.size:,} numbers. Return a "
-                    "number, or one for each of them."
-                )
-            found[:, a] = given
+            found[:, a] = returned(self.function(costs, y, action), y.size, f"action {action!r}")
         bad = ~np.isfinite(found)
         if bad.any():
             row, a = (int(i) for i in np.argwhere(bad)[0])
@@ -238,9 +232,10 @@ def as_outcomes(y: ArrayLike, n: int, name: str) -> FloatArray:
 
 def actions_of_function(actions: Sequence[str] | None) -> tuple[str, ...]:
     """Return the actions that a function of the number knows; refuse one whose actions nobody names."""
-    if actions is None:
+    names = as_list(actions, "actions")
+    if not names:
         raise InvalidInputError(
             "losses is a function. Name the actions that it knows by actions=[...]; and by classes=[...] the classes, "
             "unless it is one of a number."
         )
-    return tuple(actions)
+    return tuple(names)

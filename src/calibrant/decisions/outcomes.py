@@ -81,6 +81,11 @@ class Decided:
         """Mean variance of what was lost, by the probabilities."""
         return float(np.average(of_taken(self.variance, self.taken), weights=self.weight))
 
+    @property
+    def most_rows(self) -> int:
+        """Most rows that one capacity is for: all, or those of the largest group with places of its own."""
+        return self.taken.size if self.per is None else int(np.bincount(self.per).max())
+
     def take(self, at: npt.NDArray[Any]) -> Self:
         """Return some of the rows, by a mask, with the clusters that they show."""
         parts = {name: getattr(self, name)[at] for name in ("expected", "realised", "variance", "taken")}
@@ -172,7 +177,7 @@ def read_decided(
             is_policy=chosen.is_policy,
         )
     else:
-        checked = problem.read_probabilities(predictions, name=names[0])
+        checked = problem.read_probabilities(predictions, name=names[0], by_labels=True)
         typed, classes = problem.for_labels(y, checked.n_columns, name=names[1])
         rows = depending(read_rows(predictions, y, classes=classes, **what), cluster, time, label_end, names[0])
         of = chosen._replace(policy=Policy(typed, threshold=chosen.policy.threshold))

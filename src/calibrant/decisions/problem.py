@@ -16,6 +16,7 @@ from calibrant.decisions.arguments import (
     as_pair,
     as_text,
     check_not_negative,
+    places_of_classes,
     read_named_losses,
 )
 from calibrant.decisions.losses import (
@@ -46,7 +47,6 @@ from calibrant.validation import (
     as_groups,
     as_labels,
     as_probabilities,
-    match_classes,
 )
 
 #: What a document of a problem may hold.
@@ -385,24 +385,25 @@ class Problem:
         assert self.ranges is not None  # noqa: S101
         return Scores(self.ranges.probabilities(as_distributions(predictions, name), costs), NUMPY)
 
-    def read_probabilities(self, probabilities: ArrayLike, *, name: str = "predictions") -> Scores:
-        """Check probabilities, and put named columns in the order of the classes."""
+    def read_probabilities(self, given: ArrayLike, *, name: str = "predictions", by_labels: bool = False) -> Scores:
+        """Check probabilities, and put named columns in the order of the classes, unless labels are to name these."""
         self.check_of_classes()
-        if isinstance(probabilities, Distributions):
+        if isinstance(given, Distributions):
             raise InvalidTypeError(
-                f"{name} is a {type(probabilities).__name__}, a forecast of a number, and the losses are of classes. "
+                f"{name} is a {type(given).__name__}, a forecast of a number, and the losses are of classes. "
                 "Give the problem thresholds=, between the ranges of the number that losses go by."
             )
-        checked = as_probabilities(probabilities, name=name, takes_one_column=True)
+        checked = as_probabilities(given, name=name, takes_one_column=True)
         k = max(checked.n_columns, 2)
         if self.n_classes not in (None, k):
             raise ShapeError(
                 f"{name} {'is' if k == 2 else 'are'} of {k} classes, and the losses of {self.n_classes}"
                 f"{'' if self.classes is None else f': {quoted(list(self.classes))}'}. Pass a column per class."
             )
-        if checked.container.columns is None or checked.n_columns == 1 or self.classes is None:
+        columns = checked.container.columns
+        if columns is None or checked.n_columns == 1 or (by_labels and self.classes is None):
             return checked
-        return checked.ordered(match_classes(checked.container.columns, list(self.classes), name=name))
+        return checked.ordered(places_of_classes(columns, self.classes, name=name))
 
     def for_labels(self, y: ArrayLike, n_columns: int, *, name: str = "y") -> tuple[Problem, list[Any] | None]:
         """Return the problem with the classes as these labels have them, and the sorted classes, where they are known.

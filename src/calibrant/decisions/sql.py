@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from calibrant.decisions.arguments import places_of_classes
 from calibrant.decisions.losses import ColumnLosses
 from calibrant.decisions.numbers import (
     DistributionColumns,
@@ -26,7 +27,6 @@ from calibrant.persistence import (
     select_of,
 )
 from calibrant.terms import Term
-from calibrant.validation import match_classes
 
 if TYPE_CHECKING:
     from calibrant.decisions.policy import Policy
@@ -157,10 +157,9 @@ def _of_ranges(policy: Policy, columns: Columns, calibrator: Fitted | None) -> _
 
 
 def _by_class(policy: Policy, names: list[str]) -> list[str]:
-    classes = policy.problem.classes
-    if classes is None or len(names) == 1:
+    if len(names) == 1:
         return names
-    places = match_classes(names, list(classes), name="columns")
+    places = places_of_classes(names, policy.problem.classes, name="columns")
     return names if places is None else [names[j] for j in places]
 
 

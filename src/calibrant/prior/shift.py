@@ -21,7 +21,17 @@ from calibrant.prior.rates import weighted_rates
 from calibrant.results import Plain
 from calibrant.storable import register
 from calibrant.terms import Builder, Term
-from calibrant.validation import ArrayLike, InputKind, Labels, as_labels, as_scores, as_weight, match_names, read_names
+from calibrant.validation import (
+    ArrayLike,
+    InputKind,
+    Labels,
+    as_labels,
+    as_scores,
+    as_weight,
+    match_names,
+    read_names,
+    read_native,
+)
 
 
 def prior_shift(probabilities: ArrayLike, *, old: ArrayLike, new: ArrayLike) -> Any:
@@ -307,7 +317,7 @@ def read_columns(table: ArrayLike) -> list[str]:
     """Return the names of the columns of a frame; none of other containers, or where columns are merely numbered."""
     import narwhals as nw
 
-    frame = nw.from_native(table, pass_through=True)
+    frame = read_native(table, "probabilities")
     columns = list(map(str, frame.columns)) if isinstance(frame, nw.DataFrame) else []
     return [] if columns == [str(k) for k in range(len(columns))] else columns
 
@@ -325,7 +335,7 @@ def by_class(
     the names of the columns of the probabilities that the numbers are for: empty where they have none, None where
     there are no probabilities yet.
     """
-    parts = {name: read_names(value) for name, value in given.items()}
+    parts = {name: read_names(value, name=name) for name, value in given.items()}
     values = {name: read(value, name) for name, (value, _) in parts.items()}
     (first, size), *others = ((name, numbers.size) for name, numbers in values.items())
     for name, other in others:
@@ -399,7 +409,7 @@ def _balanced(
 
 def _weight_of_each(class_weight: Any, classes: list[Any] | None) -> tuple[ArrayLike, list[Any] | None]:
     """Return the weight of each of the sorted classes, and these if they are known: one that has no weight has 1."""
-    weights, names = read_names(class_weight)
+    weights, names = read_names(class_weight, name="class_weight")
     if names is None:
         return _positive(weights, "class_weight"), classes
     if classes is None:

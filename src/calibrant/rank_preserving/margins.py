@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.numerics import FloatArray
 from calibrant.prior import ClassRates, PriorEstimate, Shares, class_rates
-from calibrant.validation import ArrayLike, as_scores, check_number, match_classes, match_names, read_names
+from calibrant.validation import ArrayLike, as_scores, check_number, match_classes, match_names, read_names, read_native
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -199,7 +199,7 @@ def _read_side(given: Any, names: Sequence[str] | None, n_columns: int, name: st
     """Return numbers in the order of the columns of P, and whether they are rates by their kind."""
     estimate = as_margins(given)
     if estimate is None:
-        numbers, labels = read_names(_row_by_name(given))
+        numbers, labels = read_names(_row_by_name(given, name), name=name)
         if np.ndim(numbers) == 0 and name != "margins":
             numbers = np.full(n_columns, check_number(name, numbers, minimum=0.0))
         order = match_names(labels, names, name=name, of="P")
@@ -224,11 +224,11 @@ def _read_side(given: Any, names: Sequence[str] | None, n_columns: int, name: st
     return (estimate.rates if places is None else estimate.rates[np.argsort(places)]), True
 
 
-def _row_by_name(given: Any) -> Any:
+def _row_by_name(given: Any, name: str) -> Any:
     """Return a frame of one row as a mapping from its columns to its numbers, and anything else as it is."""
     import narwhals as nw
 
-    frame = nw.from_native(given, eager_only=True, pass_through=True)
+    frame = read_native(given, name)
     if isinstance(frame, nw.DataFrame) and frame.shape[0] == 1:
         return dict(zip(frame.columns, frame.row(0), strict=True))
     return given

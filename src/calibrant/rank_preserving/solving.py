@@ -19,7 +19,16 @@ from calibrant.rank_preserving.nearly import Nearly
 from calibrant.rank_preserving.problem import MarginKind, Mismatch, Problem, Ties, check_problem, check_rows
 from calibrant.rank_preserving.result import Progress, RankPreservingResult
 from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, Container, Labels, as_groups, check_same_length, match_names, read_names
+from calibrant.validation import (
+    ArrayLike,
+    Container,
+    Labels,
+    as_groups,
+    check_same_length,
+    match_names,
+    read_names,
+    read_native,
+)
 
 
 def solve(
@@ -53,8 +62,8 @@ def solve(
         What each column of the answer sums to. Where columns of a frame and margins have names, they are matched by
         these; margins with names go with columns without names where the names are the numbers of the columns, or
         sorted. What `margins_from_labels` or an estimate of `calibrant.prior` gives are rates, whatever `margin_kind`
-        says. With `groups`, a mapping from group to any of these, or a frame with the groups as its index and a
-        column for each of P; with several sets of groups, a mapping from the name of each set to that.
+        says. With `groups`, a mapping from group to any of these, or a frame with the groups as its index, or in a
+        column, and a column for each of P; with several sets of groups, a mapping from the name of each set to that.
     groups : array-like of shape (n,), mapping or frame, optional
         The group of each row. Each group gets its own margins, and the order is kept within it, not across groups.
         A mapping from names to groups, or a frame with a column of groups each, are several sets at once, such as
@@ -219,9 +228,9 @@ def _sets_of_groups(groups: Any, n: int) -> dict[str, Labels] | None:
     """Return the labels of each set of groups, where `groups` is a mapping of several sets or a frame of columns."""
     import narwhals as nw
 
-    table = nw.from_native(groups, eager_only=True, pass_through=True)
+    table = read_native(groups, "groups")
     if isinstance(table, nw.DataFrame):
-        groups = {name: table[name] for name in table.columns}
+        groups = {name: table.get_column(name) for name in table.columns}
     if not isinstance(groups, Mapping):
         return None
     if not groups:
@@ -261,14 +270,33 @@ def _margins_of_groups(margins: Any, found: list[Any]) -> list[Any]:
     import narwhals as nw
 
     targets, labels = read_names(margins)
-    table = nw.from_native(margins, eager_only=True, pass_through=True)
-    index = nw.maybe_get_index(table) if isinstance(table, nw.DataFrame) else None
-    if isinstance(table, nw.DataFrame) and index is not None:
-        targets, labels = table.rows(named=True), list(index)
+    table = read_native(margins, "margins")
+    if isinstance(table, nw.DataFrame):
+        labels, table = _groups_of_rows(table, found)
+        targets = table.rows(named=True)
     if labels is None:
         raise InvalidTypeError(
             f"margins is a {type(margins).__name__} without names of groups, and there are groups. Pass a dict of the "
-            "margins of each group, or a frame whose index names the groups."
+            "margins of each group, or a frame whose index, or a column, names the groups."
         )
     each = list(targets)
     return [each[i] for i in match_names(labels, found, name="margins", of="groups") or ()]
+
+
+def _groups_of_rows(table: Any, found: list[Any]) -> tuple[list[Any] | None, Any]:
+    """Return the group of each row of a frame of margins, and the frame without the column of these.
+
+    The index names them, but for one that only counts rows: then a column of the groups does, or one of text.
+    """
+    import narwhals as nw
+
+    index = nw.maybe_get_index(table)
+    if index is not None and type(index).__name__ != "RangeIndex":
+        return index.tolist(), table
+    wanted = set(map(str, found))
+    columns = {name: table.get_column(name) for name in table.columns}
+    named = [name for name, column in columns.items() if set(map(str, column.to_list())) == wanted]
+    named += [name for name, column in columns.items() if column.dtype in (nw.String, nw.Categorical, nw.Enum)]
+    if named:
+        return columns[named[0]].to_list(), table.drop(named[0])
+    return None if index is None else list(index), table

@@ -21,6 +21,7 @@ from calibrant.validation.features import (
     feature_columns as feature_columns,
     read_features as read_features,
 )
+from calibrant.validation.frames import read_native as read_native
 from calibrant.validation.labels import (
     Labels as Labels,
     as_groups as as_groups,
@@ -35,6 +36,7 @@ from calibrant.validation.labels import (
 )
 from calibrant.validation.levels import match_levels as match_levels
 from calibrant.validation.names import (
+    check_sorted as check_sorted,
     column_places as column_places,
     match_classes as match_classes,
     match_columns as match_columns,

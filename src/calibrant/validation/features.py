@@ -14,8 +14,9 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, 
 from calibrant.numerics import FloatArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, check_same_length
+from calibrant.validation.frames import narwhals_for
 from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits
-from calibrant.validation.scores import is_arrow_array, is_null, is_plain, narwhals_for, one_array
+from calibrant.validation.scores import is_arrow_array, is_null, is_plain, one_array
 
 #: A number is compared with thresholds, a category with sets of levels.
 FeatureKind: TypeAlias = Literal["number", "category"]

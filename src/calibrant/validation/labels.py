@@ -13,6 +13,7 @@ from calibrant.errors import InvalidLabelError, InvalidScoreError, ShapeError
 from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.validation.arguments import at_first, values_such_as
+from calibrant.validation.frames import narwhals_for, read_native
 from calibrant.validation.levels import FLOAT_FIX, beyond_64_bits, level_text, match_levels
 from calibrant.validation.scores import (
     ArrayLike,
@@ -21,7 +22,6 @@ from calibrant.validation.scores import (
     is_arrow_array,
     is_null,
     is_plain,
-    narwhals_for,
 )
 
 
@@ -186,8 +186,7 @@ def label_values(y: ArrayLike, name: str) -> npt.NDArray[Any]:
         _refuse_missing_labels(np.asarray(y.is_null()), name)
         array = np.asarray(y.to_pylist() if y.null_count else y.to_numpy(zero_copy_only=False))
     else:
-        nw = narwhals_for(y, name)
-        table = nw.from_native(y, allow_series=True, pass_through=True)
+        nw, table = narwhals_for(y, name), read_native(y, name)
         if isinstance(table, (nw.DataFrame, nw.LazyFrame)):
             raise ShapeError(f"{name} is a frame. Pass one column of labels, shape (n,).")
         if isinstance(table, nw.Series):

@@ -10,14 +10,18 @@ They go by their names wherever the other side has names too, and else by positi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from calibrant.errors import ColumnOrderError, did_you_mean
+from calibrant.validation.frames import read_native
 from calibrant.validation.labels import as_labels
 from calibrant.validation.scores import ArrayLike
 
 _MOST_NAMED = 20
+#: Text and the number after it, of a name such as p10.
+_NUMBERED = re.compile(r"(\D*)(\d*)")
 
 
 def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) -> list[int] | None:
@@ -40,6 +44,20 @@ def match_classes(columns: Sequence[str], classes: Sequence[Any], *, name: str) 
             "of the classes, or pass an array without names."
         )
     return None
+
+
+def check_sorted(columns: Sequence[str], *, name: str) -> None:
+    """Refuse columns that don't stand in sorted order, as text or by the numbers in it; for where no classes are named.
+
+    `name` is what the caller calls the columns, for the message.
+    """
+    by_number = sorted(columns, key=lambda column: [(text, int(n or -1)) for text, n in _NUMBERED.findall(column)])
+    if list(columns) not in (by_number, sorted(columns)):
+        raise ColumnOrderError(
+            f"{name} has the columns {list(columns[:_MOST_NAMED])!r}, and no classes are named: they then stand in "
+            f"sorted order, {by_number[:_MOST_NAMED]!r}. Name the classes, put the columns into this order, or pass an "
+            "array without names."
+        )
 
 
 def column_places(columns: Sequence[str], classes: Sequence[Any]) -> list[int] | None:
@@ -65,13 +83,13 @@ def match_columns(columns: Sequence[str], known: Sequence[str], *, name: str, fi
     return [list(columns).index(column) for column in known]
 
 
-def read_names(given: ArrayLike) -> tuple[ArrayLike, list[Any] | None]:
-    """Return numbers, and the names that they have."""
+def read_names(given: ArrayLike, *, name: str = "margins") -> tuple[ArrayLike, list[Any] | None]:
+    """Return numbers, and the names that they have; `name` is what the caller calls them."""
     if isinstance(given, Mapping):
         return list(given.values()), list(given)
     import narwhals as nw
 
-    series = nw.from_native(given, allow_series=True, pass_through=True)
+    series = read_native(given, name)
     index = nw.maybe_get_index(series) if isinstance(series, nw.Series) else None
     is_range = type(index).__name__ == "RangeIndex" and index.step > 0  # type: ignore[union-attr]
     return given, None if index is None or is_range else index.tolist()
@@ -91,7 +109,7 @@ def match_names(names: Sequence[Any] | None, known: Sequence[Any] | None, *, nam
         if places is None:
             missing = [label for label in map(str, known) if label not in set(map(str, listed))]
             extra = [label for label in map(str, listed) if label not in set(map(str, known))]
-            meant = did_you_mean(missing[0], extra) if missing else ""
+            meant = did_you_mean(extra[0], missing) if extra else ""
             raise ColumnOrderError(
                 f"{name} has the names {listed!r:.200}, and {of} {list(known)!r:.200}.{meant} Give both the same "
                 "names, or leave out those of one side: it then goes by position."

@@ -15,11 +15,11 @@ from calibrant.errors import (
     InvalidScoreError,
     InvalidTypeError,
     InvalidWeightError,
-    MissingPackageError,
     ShapeError,
 )
 from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
 from calibrant.validation.arguments import at_first, check_choice, check_same_length, values_such_as
+from calibrant.validation.frames import narwhals_for, read_native
 
 InputKind: TypeAlias = Literal["probability", "logit", "score"]
 INPUT_KINDS: tuple[str, ...] = get_args(InputKind)
@@ -232,15 +232,7 @@ def _from_table(values: ArrayLike, name: str) -> Scores:
     """Bring anything but a plain float64 array into one, through narwhals where it is a series or frame."""
     if is_plain(values):
         return Scores(_numeric_array(values, name), NUMPY)
-    nw = narwhals_for(values, name)
-    try:
-        table = nw.from_native(values, allow_series=True, pass_through=True)
-    except nw.exceptions.DuplicateError:
-        names = list(getattr(values, "column_names", values.columns))
-        twice = next(column for column in names if names.count(column) > 1)
-        raise InvalidInputError(
-            f"{name} has {names.count(twice)} columns {twice!r}. Rename them, or pass the values without names."
-        ) from None
+    nw, table = narwhals_for(values, name), read_native(values, name)
     if isinstance(table, nw.LazyFrame):
         raise InvalidTypeError(f"{name} is a lazy {type(values).__name__}. Call .collect() on it first.")
     if isinstance(table, nw.Series):
@@ -396,18 +388,6 @@ def arrow_numbers(values: Any) -> npt.NDArray[Any] | None:
 def is_plain(values: object) -> bool:
     """Say whether this is of Python or NumPy, and no series or frame of a library that narwhals knows."""
     return isinstance(values, (np.ndarray, list, tuple)) or type(values).__module__ in {"builtins", "numpy"}
-
-
-def narwhals_for(values: object, name: str) -> Any:
-    """Return the module that reads series and frames, or say of these that it is missing."""
-    try:
-        import narwhals
-    except ImportError:
-        raise MissingPackageError(
-            f"{name} is a {type(values).__name__}, and series and data frames are read by narwhals, which is not "
-            "installed: pip install narwhals. Or pass an array or a list."
-        ) from None
-    return narwhals
 
 
 def is_arrow_array(values: object) -> bool:
