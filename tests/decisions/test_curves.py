@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.stats import norm
 from sklearn.metrics import roc_curve
+from statsmodels.stats.proportion import proportion_confint
 
 from calibrant.decisions import Problem, cost_curve, decision_curve, net_benefit, risk_coverage_curve, tune_threshold
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError
@@ -268,3 +270,27 @@ def test_tuning_keeps_clusters_whole_and_times_apart() -> None:
 def test_what_has_no_curve_is_refused(make: Any, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_risk_of_rows_without_an_error_may_be_as_great_as_wilsons_interval_says() -> None:
+    y, p = np.append(np.zeros(40, int), 1), np.append(np.full(40, 1e-9), 1.0 - 1e-9)
+    curve = risk_coverage_curve(y, p)
+    expected = proportion_confint(0, 41, method="wilson")[1]
+    assert (curve.risk[-1], curve.low[-1]) == (0.0, 0.0)
+    assert curve.high[-1] == pytest.approx(expected, rel=1e-9)
+
+
+def test_risk_of_probabilities_that_are_too_sure_is_covered() -> None:
+    """What they say of their own errors is too little where they are surest, and rows with errors are few there."""
+    rng, missed = np.random.default_rng(0), np.zeros(3)
+    for _ in range(60):
+        z = rng.normal(0.0, 3.0, 300)
+        true, said = norm.cdf(z / 1.5), norm.cdf(z)
+        curve = risk_coverage_curve((rng.random(300) < true).astype(int), said)
+        order = np.argsort(-np.maximum(said, 1.0 - said), kind="stable")
+        error = np.where(said > 0.5, 1.0 - true, true)[order]
+        for k, share in enumerate((0.1, 0.3, 1.0)):
+            i = int(np.abs(curve.coverage - share).argmin())
+            risk = error[: round(curve.coverage[i] * 300)].mean()
+            missed[k] += not curve.low[i] <= risk <= curve.high[i]
+    assert missed.max() <= 6  # of 60 at 95%

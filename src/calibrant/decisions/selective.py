@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,8 +15,8 @@ from calibrant.decisions.policy import Policy
 from calibrant.decisions.problem import Problem
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidTypeError
-from calibrant.metrics import error_over_units, mean_over_units
-from calibrant.numerics import FloatArray
+from calibrant.metrics import error_over_units, mean_over_units, wilson
+from calibrant.numerics import FloatArray, kish_size
 from calibrant.results import Plain, Score
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, as_probabilities, check_fraction
@@ -102,9 +103,10 @@ def risk_coverage_curve(
     Notes
     -----
     The area is the mean over k of the mean loss of the k most confident rows. Rows of equal confidence count as in the
-    mean over their orders, so that no order of the rows matters. The interval of the area is Student's t from its
-    influence function: with U the share of rows that are as confident at least, the area is the mean of loss times
-    -log U.
+    mean over their orders, so that no order of the rows matters. Intervals of error rates hold those of Wilson, as few
+    errors say little of the most confident rows, and probabilities that are too sure less. The interval of the area is
+    Student's t from its influence function: with U the share of rows that are as confident at least, the area is the
+    mean of loss times -log U.
 
     References
     ----------
@@ -176,7 +178,10 @@ def curve_of_losses(
     if at.size > _MOST_POINTS:
         at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
     low, high = np.array(
-        [_interval(rows, losses, variance, confidence >= confidence[order[i]], level) for i in at.tolist()]
+        [
+            _interval(rows, losses, variance, confidence >= confidence[order[i]], level, is_rate=what == "error")
+            for i in at.tolist()
+        ]
     ).T
     influence = np.empty(w.size)
     influence[order] = _influence(w, mean[block], own, total, ends[block] - 1)
@@ -208,11 +213,21 @@ def _first_of(last: Any) -> Any:
     return np.repeat(starts, np.diff(np.append(starts, last.size)))
 
 
-def _interval(rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, level: float) -> tuple[float, float]:
+def _interval(
+    rows: Rows, losses: FloatArray, variance: FloatArray, at: Any, level: float, *, is_rate: bool
+) -> tuple[float, float]:
+    """Return the interval of the mean loss of some rows; of a rate it holds Wilson's.
+
+    Of few errors that of a mean says too little, and what the probabilities say of their variance is little where they
+    are too sure.
+    """
     part = rows.part(at)
     least = float(np.average(variance[at], weights=part.weights))
     mean = mean_over_units(losses[at], part.weights, units_of(part), level, least_variance=least)
-    return max(mean.low, float(losses.min())), min(mean.high, float(losses.max()))
+    if not is_rate or not math.isfinite(mean.low):
+        return mean.low, mean.high
+    (low,), (high,) = wilson(np.array([mean.value]), np.array([kish_size(part.weights) / mean.effect]), level)
+    return max(min(mean.low, low), 0.0), min(max(mean.high, high), 1.0)
 
 
 def _n_rows(probabilities: ArrayLike) -> int:
