@@ -26,6 +26,7 @@ import calibrant as cb
 from calibrant import decisions, engines, forecasts, metrics, prior, rank_preserving, training
 from calibrant.errors import CalibrantError, UnknownNameError
 from calibrant.monitor import CalibrationMonitor, DriftMonitor
+from calibrant.phrases import bracketed, figure
 from calibrant.readable import Readable, as_text
 from calibrant.training import RefreshResult
 
@@ -410,3 +411,18 @@ def test_times_are_written_as_finely_as_they_need(text: str) -> None:
     assert f"\n{text}  " in str(made)
     assert made.to_frame("pandas")["time"].tolist() == [pd.Timestamp(time) for time in times]
     assert made.to_frame("pyarrow").schema.field("time").type == pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "ends"),
+    [
+        (3593.911, "3,593.9", "[3,593.9, 7,187.8]"),
+        (-12_345_678.0, "-12,345,678.0", "[-24,691,356.0, -12,345,678.0]"),
+        (0.25, "0.2500", "[0.2500, 0.5000]"),
+        (999.5, "999.5000", "[999.5, 1,999.0]"),
+        (3.85e19, "3.85e+19", "[3.85e+19, 7.7e+19]"),
+    ],
+)
+def test_large_figures_have_thousands_and_one_decimal(value: float, text: str, ends: str) -> None:
+    assert figure(value) == text
+    assert bracketed(*sorted((value, 2.0 * value))) == ends

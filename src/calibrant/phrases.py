@@ -43,7 +43,7 @@ def figure(value: float, *, sign: bool = False) -> str:
         return "n/a"
     if math.isinf(value):
         return "infinite" if value > 0.0 else "minus infinity"
-    return f"{value:{'+' if sign else ''}z.{decimals(value, 4)}f}"
+    return fixed(value, decimals(value, 4), sign=sign)
 
 
 def bracketed(low: float, high: float) -> str:
@@ -51,18 +51,18 @@ def bracketed(low: float, high: float) -> str:
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
     digits = decimals(max(abs(low), abs(high)), 4)
-    return f"[{low:z.{digits}f}, {high:z.{digits}f}]"
+    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
 
 
 def difference(value: float, *, sign: bool = False, scale: float | None = None) -> str:
     """Write a difference of rates with three decimals, or more where `scale`, by default it, is below 0.01."""
-    return f"{value:{'+' if sign else ''}z.{decimals(value if scale is None else scale, 3)}f}"
+    return fixed(value, decimals(value if scale is None else scale, 3), sign=sign)
 
 
 def interval(level: float, low: float, high: float) -> str:
     """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
     digits = decimals(max(abs(low), abs(high)), 3)
-    return f"{percent_level(level)} interval {low:z.{digits}f} to {high:z.{digits}f}"
+    return f"{percent_level(level)} interval {fixed(low, digits)} to {fixed(high, digits)}"
 
 
 def deviations(sigma: float) -> str:
@@ -83,10 +83,21 @@ def percent_level(level: float) -> str:
     return f"{text if text != '100' else f'{100.0 * level:.10g}'}%"
 
 
+def fixed(value: float, digits: int, *, sign: bool = False) -> str:
+    """Write a number with so many decimals, and commas between thousands; what has more than 15 digits by its power."""
+    plus = "+" if sign else ""
+    return f"{value:{plus}.4g}" if 1e15 <= abs(value) < math.inf else f"{value:{plus}z,.{digits}f}"
+
+
 def decimals(value: float, least: int) -> int:
-    """Return how many decimals show two significant figures: from `least` to eight, and `least` of what is smaller."""
+    """Return how many decimals show two significant figures: from `least` to eight, and `least` of what is smaller.
+
+    Of 1,000 and more it is one.
+    """
     if abs(value) < 1e-8 or not math.isfinite(value):
         return least
+    if abs(value) >= 1e3:
+        return 1
     return max(least, min(1 - math.floor(math.log10(abs(value))), 8))
 
 

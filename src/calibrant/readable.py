@@ -20,8 +20,8 @@ BACKENDS: tuple[Backend, ...] = ("pandas", "polars", "pyarrow")
 _MOST_PRINTED, _MOST_SHOWN = 24, 60
 #: Letters of a cell, and of the narrowest table.
 _MOST_LETTERS, _LEAST_WIDTH = 40, 24
-#: Figures below this are written as powers of ten, and whole ones from this on without decimals.
-_SMALL, _LARGE = 1e-4, 1e3
+#: Figures below this are written as powers of ten.
+_SMALL = 1e-4
 _GAP = "  "
 #: How times are written that are all whole days, minutes or seconds; others as they are.
 _SECOND: dict[str, Any] = {"microsecond": 0}
@@ -331,7 +331,7 @@ def _cell(value: Any) -> str:
         return clean(value)
     if 0.0 < abs(value) < _SMALL:
         return f"{value:.1e}"
-    return f"{value:,.1f}" if _LARGE <= abs(value) < math.inf else figure(value)
+    return figure(value)
 
 
 def _facts(cells: Sequence[tuple[str, list[str], bool]], width: int) -> list[str]:

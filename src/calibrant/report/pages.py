@@ -24,7 +24,15 @@ from urllib.parse import quote
 
 from calibrant._version import __version__
 from calibrant.files import whole_file
-from calibrant.phrases import FIRST_STRONG_ISOLATE, POP_ISOLATE, clean, decimals as significant, isolated, shorten
+from calibrant.phrases import (
+    FIRST_STRONG_ISOLATE,
+    POP_ISOLATE,
+    clean,
+    decimals as significant,
+    fixed,
+    isolated,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -250,7 +258,7 @@ def decimals(value: float, digits: int = 4) -> str:
     digits = significant(value, digits)
     if round(value, digits) == 0.0:
         value = 0.0
-    return f"{value:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return fixed(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def signed(value: float, digits: int = 3) -> str:
