@@ -12,7 +12,7 @@ from scipy import stats
 import calibrant as cb
 from calibrant.decisions import CalibrationRows, Policy, Problem, evaluate, expected_loss
 from calibrant.decisions.choosing import charges_of, choose
-from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError
+from calibrant.errors import CalibrantError, InvalidInputError, InvalidLabelError, InvalidTypeError
 from calibrant.forecasts import GaussianForecast
 from calibrant.numerics import expit
 
@@ -310,3 +310,14 @@ def test_calibrators_by_more_than_scores_are_cross_fitted_by_it(make, beside, re
     assert found.value == pytest.approx(plain + evaluate(y, out, YES_NO)["gap"].value, abs=1e-12)
     with pytest.raises(InvalidInputError, match=refused):
         expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=fitted_to)
+
+
+def test_labels_that_the_calibrator_was_not_fitted_to_are_refused() -> None:
+    """Of other labels the larger one may be the other class, so that all would be fitted the wrong way round."""
+    (s, y, _), (new, _, _) = draw(300, 16), draw(200, 17)
+    calibrator = cb.BetaCalibrator().fit(s, y)
+    known = expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=(s, y))
+    for same in (y.astype(bool), y.astype(str), y.astype(float)):
+        assert expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=(s, same)) == known
+    with pytest.raises(InvalidLabelError, match="hold 'bad', and the calibrator was fitted to the classes 0, 1"):
+        expected_loss(new, YES_NO, calibrator=calibrator, fitted_to=(s, np.where(y, "bad", "good")))

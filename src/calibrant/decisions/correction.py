@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import out_of_fold
+from calibrant.decisions.arguments import as_text
 from calibrant.decisions.hindsight import chosen as chosen_with
 from calibrant.decisions.numbers import DistributionRecalibrator, as_recalibrator
 from calibrant.decisions.outcomes import Chosen, Decided, decide_rows, read_decided, taken_by
 from calibrant.decisions.policy import Policy
 from calibrant.dependence import MeanError
 from calibrant.dependent_rows import units_of
-from calibrant.errors import InvalidInputError, InvalidTypeError, hold_warnings
+from calibrant.errors import InvalidInputError, InvalidLabelError, InvalidTypeError, hold_warnings
 from calibrant.metrics import error_over_units
 from calibrant.numerics import BoolArray, FloatArray, IntArray, kish_size
-from calibrant.phrases import count
+from calibrant.phrases import count, quoted
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
 from calibrant.validation import ArrayLike, as_scores, as_weight, feature_columns
@@ -152,6 +153,13 @@ def correction_of(
     if calibrator.takes_features:
         what |= {"features": feature_columns(given.features), "feature_kinds": calibrator.named_kinds()}
     rows = read_rows(given.scores, given.y, names=names, input=calibrator.input, both_classes=True, **what)
+    fitted = list(map(as_text, calibrator.classes_.tolist()))
+    unknown = [label for label in rows.classes.tolist() if as_text(label) not in fitted]
+    if unknown:
+        raise InvalidLabelError(
+            f"{names[1]} hold {unknown[0]!r}, and the calibrator was fitted to the classes "
+            f"{quoted(calibrator.classes_.tolist())}. Pass the labels that it was fitted to."
+        )
     fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
     if fewest < 2:
         raise InvalidInputError(f"{names[1]} hold a class in {count(fewest, 'row')}. Cross-fitting needs two at least.")
