@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,42 @@ def test_gap_to_the_promise_of_the_rows_that_a_calibrator_was_fitted_to(
     refused = run(f"decide {command} --weight w")
     assert refused.exit_code == 2
     assert "--weight doesn't go with --fitted-to" in refused.output
+
+
+def test_a_file_of_losses_that_cannot_be_read_says_how_to_write_one(run: Run, rows: dict[str, Any]) -> None:
+    """No calibrator has to be saved again for it, and the file's name is there."""
+    for data, what in (
+        (b"", "the file is empty"),
+        (b"{'no': {'0': 0}}", "not JSON"),
+        (b'{"no": ', "ends too early"),
+        (b"\xff\xfe", "not UTF-8"),
+    ):
+        Path("own.json").write_bytes(data)
+        result = run("decide evaluate s.csv --costs own.json")
+        assert result.exit_code == 2
+        said = " ".join(result.stderr.split())
+        assert said.startswith("Error: own.json: ")
+        assert what in said
+        assert 'Write losses as JSON: {"no": ' in said
+        assert "calibrator" not in said
+        assert "calibrant.save" not in said
+    for data, what in (
+        (b"[1, 2]", "a problem is a list"),
+        (b'{"losses": 5}', "losses=5 holds no table of numbers"),
+        (b'{"no": {"0": 1}, "yes": {"0": 0}}', "losses are of one class, '0'"),
+    ):
+        Path("own.json").write_bytes(data)
+        assert f"own.json: {what}" in run("decide evaluate s.csv --costs own.json").stderr
+
+
+def test_a_file_of_losses_may_begin_with_a_byte_order_mark(run: Run, rows: dict[str, Any]) -> None:
+    Path("own.json").write_bytes(b'\xef\xbb\xbf{"no": {"0": 0, "1": 4}, "yes": {"0": 1, "1": 0}}')
+    by_file, by_options = document(run, "evaluate s.csv --costs own.json"), document(run, f"evaluate s.csv {TWO}")
+    assert by_file["scores"] == by_options["scores"]
+
+
+def test_losses_in_money_are_written_as_such(run: Run, rows: dict[str, Any]) -> None:
+    shown = run("decide evaluate s.csv --false-positive 100000 --false-negative 400000").stdout
+    found = document(run, "evaluate s.csv --false-positive 100000 --false-negative 400000")["scores"]
+    assert f"Decisions cost {found['realised']['value']:,.1f} a row" in shown
+    assert not re.search(r"\d{4}", shown)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.errors import InvalidInputError
+from calibrant.errors import CalibrantError, InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.cli.data import FileRows, OpenedFile, Request
@@ -21,6 +21,7 @@ COST_OPTIONS = [
     click.option("--threshold", type=float, metavar="P", help="Say yes from this probability on.  [default: by cost]"),
     click.option("--per", metavar="COLUMN", help="What capacities are for each of: a day."),
 ]
+_AS_JSON = 'Write losses as JSON: {"no": {"0": 0, "1": 4}, "yes": {"0": 1, "1": 0}}.'
 _NAMES = ("costs", "false_positive", "false_negative", "true_positive", "true_negative", "threshold", "per")
 
 
@@ -45,8 +46,11 @@ def read_problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | 
     if costs is not None:
         if named:
             raise InvalidInputError(f"--{named[0].replace('_', '-')} stands beside --costs. Leave one of them out.")
-        document: Any = persistence.read_plain(costs)
-        return Problem.from_dict(document), threshold, per
+        document: Any = persistence.read_plain(costs, fix=_AS_JSON)
+        try:
+            return Problem.from_dict(document), threshold, per
+        except CalibrantError as error:
+            raise type(error)(f"{costs}: {error}") from None
     if given["false_positive"] is None or given["false_negative"] is None:
         raise InvalidInputError(
             "what do decisions cost? Pass --false-positive and --false-negative, or a file of losses with --costs."

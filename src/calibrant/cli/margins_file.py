@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from calibrant.errors import DocumentError, InvalidInputError
+from calibrant.errors import InvalidInputError
 from calibrant.phrases import listed
 
 if TYPE_CHECKING:
@@ -48,10 +48,7 @@ def _read_one(path: str, group: str | None) -> dict[str, Any]:
     if Path(path).suffix.lower() == ".csv":
         return _read_csv(path, group)
     is_grouped = group is not None
-    try:
-        found: Any = persistence.read_plain(path)
-    except DocumentError as error:
-        raise InvalidInputError(f'{error} Write margins so: {{"cat": 120, "dog": 80}}, or as CSV.') from None
+    found: Any = persistence.read_plain(path, fix='Write margins so: {"cat": 120, "dog": 80}, or as CSV.')
     values = found.values() if isinstance(found, dict) and is_grouped else [found]
     if not isinstance(found, dict) or not found or not all(isinstance(each, dict) and each for each in values):
         what = '{"north": {"cat": 20, "dog": 30}} with --group' if is_grouped else '{"cat": 120, "dog": 80}'

@@ -250,10 +250,12 @@ def read_losses(
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
+        values = np.empty(())
+    if values.ndim == 0:
         raise InvalidTypeError(
-            f"losses is a {type(given).__name__} that holds no numbers, {given!r:.60}. Pass a mapping "
-            "{action: {class: loss}}, a frame, an array of actions x classes, or a function."
-        ) from None
+            f"losses={given!r:.60} holds no table of numbers. Pass a mapping {{action: {{class: loss}}}}, a frame, an "
+            "array of actions x classes, or a function."
+        )
     if values.ndim not in (2, 3) or 0 in values.shape or values.shape[-1] < 2:
         raise ShapeError(
             f"losses has shape {values.shape}. Pass actions x classes, or rows x actions x classes, of two classes at "

@@ -142,8 +142,10 @@ def read_document(path: AnyPath) -> dict[str, Any]:
     return _load(path)[0]
 
 
-def read_plain(path: AnyPath) -> object:
+def read_plain(path: AnyPath, *, fix: str = "Copy it again.") -> object:
     """Return plain data that a file holds, of any meaning, within the bounds of all documents.
+
+    `fix` is what mends a file that can't be read, for the message: how to write one by hand, say.
 
     Raises
     ------
@@ -152,7 +154,7 @@ def read_plain(path: AnyPath) -> object:
     """
     source = _as_path(path)
     with within(str(source)):
-        data = _parse(_read(source))
+        data = _parse(_read(source), fix)
         check_plain(data)
         return data
 
@@ -200,20 +202,25 @@ def _read(path: Path) -> bytes:
     return data
 
 
-def _parse(data: bytes) -> Any:
-    """Return what the bytes hold as plain data, or say what they are if that can be told."""
+def _parse(data: bytes, fix: str = "") -> Any:
+    """Return what the bytes hold as plain data, or say what they are if that can be told.
+
+    `fix` is that of a file that is no calibrant document.
+    """
     if not data:
-        raise DocumentError(f"the file is empty. Copy it again. {SAVE_AGAIN}")
+        raise DocumentError(f"the file is empty. {fix or f'Copy it again. {SAVE_AGAIN}'}")
     if data.startswith(plain_pickle.MARK):
         return plain_pickle.parse(data)
     for magic, what in _MAGIC.items():
         if data.startswith(magic):
             raise DocumentError(
-                f"this is not a calibrant document but {what}. Pass the file that calibrant.save wrote."
+                f"this is {what}. {fix}"
+                if fix
+                else f"this is not a calibrant document but {what}. Pass the file that calibrant.save wrote."
             )
     if plain_pickle.is_old(data):
         return plain_pickle.parse(data)
-    return json_text.parse(data)
+    return json_text.parse(data, fix)
 
 
 def write_whole(target: Path, data: bytes) -> None:

@@ -24,14 +24,20 @@ def dump(document: dict[str, Any]) -> bytes:
     return (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def parse(data: bytes) -> object:
-    """Return what JSON text holds, with `Unreadable` in the place of duplicate keys and oversized integers."""
+def parse(data: bytes, fix: str = "") -> object:
+    """Return what JSON text holds, with `Unreadable` in the place of duplicate keys and oversized integers.
+
+    `fix` mends what is no JSON, of a file that is no calibrant document. It may begin with a byte order mark, which
+    editors write.
+    """
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig" if fix else "utf-8")
     except UnicodeDecodeError as error:
+        of_document = (
+            "A calibrant document is JSON in UTF-8, or a pickle of plain data: pass the file that calibrant.save"
+        )
         raise DocumentError(
-            f"byte {error.start:,} is {data[error.start]:#04x}, which is not UTF-8. "
-            "A calibrant document is JSON in UTF-8, or a pickle of plain data: pass the file that calibrant.save wrote."
+            f"byte {error.start:,} is {data[error.start]:#04x}, which is not UTF-8. {fix or f'{of_document} wrote.'}"
         ) from None
     _check_structure(data)
     try:
@@ -40,10 +46,10 @@ def parse(data: bytes) -> object:
         where = f"line {error.lineno}, column {error.colno}"
         if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
             raise DocumentError(
-                f"the JSON ends too early, at {where}: {error.msg}. The file is cut short; copy it again."
+                f"the JSON ends too early, at {where}: {error.msg}. {fix or 'The file is cut short; copy it again.'}"
             ) from None
         raise DocumentError(
-            f"not JSON, at {where}: {error.msg}. Pass the file that calibrant.save wrote, unchanged."
+            f"not JSON, at {where}: {error.msg}. {fix or 'Pass the file that calibrant.save wrote, unchanged.'}"
         ) from None
 
 
