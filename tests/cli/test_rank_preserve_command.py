@@ -214,6 +214,11 @@ def test_search_that_stops_early_warns(run: Run, folder: Path, matrix: np.ndarra
         ('{"cat": 120, "dog": 80, "eel": 0}', "--score p_* --rates", "margins of column 'cat': 120.0 is above 1"),
         ('{"cat": 120, "dog": 80, "eel": 10}', "--score p_*", "Add --rescale to multiply the margins by 0.952380952"),
         (
+            '{"cat": 0.2, "dog": 0.3, "eel": 0.5}',
+            "--score p_*",
+            "sum to 1, as shares do, and the rows to 200. Add --rates for shares",
+        ),
+        (
             '{"cat": 120, "dog": 80, "eel": 0}',
             "--score p_* --rates",
             "Add --rates for shares of the rows, leave it out",
@@ -268,6 +273,7 @@ def test_output_takes_the_place_of_the_source_whole(run: Run, folder: Path, matr
     ("name", "text"),
     [
         ("m.csv", "class,total\ndog,60\ncat,80\neel,60\n"),
+        ("m.csv", "class;total\ndog;60\ncat;80\neel;60\n"),
         ("m.csv", "class,low,high\ndog,60,60\ncat,80,80\neel,60,60\n"),
         ("m.json", '{"dog": [60, 60], "cat": 80, "eel": 60}'),
     ],
@@ -383,6 +389,9 @@ def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: n
         ("--margins t.csv", "class,total"),
         ("--margins n.csv", "n.csv line 3, column 'total': 'x' is no number"),
         ("--margins two.csv", "two.csv line 3: 'cat' has a line already"),
+        ("--margins groups.csv --group place", "groups.csv line 4: 'north' has a line already"),
+        ("--margins columns.csv --group place", "columns.csv has 2 columns 'cat'"),
+        ("--margins none.csv", "Error: none.csv: No such file or directory"),
         ("--margins m.json --tolerance 1 --method raking", "Leave the tolerance out"),
         ("--margins m.json --floor 0.5", "--floor 0.5 leaves nothing"),
         ("--margins m.json --floor 0.1 --method raking", "--floor"),
@@ -392,6 +401,8 @@ def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: n
 def test_margins_that_cannot_be_used(run: Run, folder: Path, matrix: np.ndarray, options: str, message: str) -> None:
     (folder / "i.json").write_text('{"dog": [50, 60], "cat": 80, "eel": 60}')
     (folder / "t.csv").write_text("name,count\ncat,80\n")
+    (folder / "groups.csv").write_text("place,cat,dog,eel\nnorth,9,9,9\nsouth,9,9,9\nnorth,25,14,11\n")
+    (folder / "columns.csv").write_text("place,cat,cat,eel\nnorth,9,9,9\n")
     (folder / "n.csv").write_text("class,total\ncat,80\ndog,x\n")
     (folder / "two.csv").write_text("class,total\ncat,80\ncat,60\n")
     done = run(f"rank-preserve P.parquet {options} --score p_* -o Q.parquet")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.phrases import listed
@@ -74,20 +74,26 @@ def _read_csv(path: str, group: str | None) -> dict[str, Any]:
     """Return the totals of a CSV, with a line per class, or per group with a column per class."""
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+            reader = csv.DictReader(file, delimiter=_delimiter(file))
+            lines, header = list(reader), list(reader.fieldnames or [])
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidInputError(f"{path} can't be read as CSV: {error}. Write it as UTF-8 text.") from None
-    names = [] if not lines else [name for name in lines[0] if name is not None]
+    again = [name for name in header if header.count(name) > 1]
+    if again:
+        raise InvalidInputError(f"{path} has {header.count(again[0])} columns {again[0]!r}. Name each once.")
+    names = [] if not lines else header
     if group is not None and group not in names:
         raise InvalidInputError(f"{path} has the columns {listed(names)}, and none is {group!r}, the --group.")
     has_ends = {_CLASS, _LOW, _HIGH} <= set(names)
     if not has_ends and not {_CLASS, _TOTAL} <= set(names):
         if group is None:
             raise InvalidInputError(f"{path} has the columns {listed(names)}: {_AS_CSV}.")
-        return {
-            line[group]: {name: _number(line, name, path, k) for name in names if name != group}
-            for k, line in enumerate(lines, 2)
-        }
+        by_group: dict[str, Any] = {}
+        for k, line in enumerate(lines, 2):
+            if line[group] in by_group:
+                raise InvalidInputError(f"{path} line {k}: {line[group]!r} has a line already. Write one per group.")
+            by_group[line[group]] = {name: _number(line, name, path, k) for name in names if name != group}
+        return by_group
     found: dict[str, Any] = {}
     for k, line in enumerate(lines, 2):
         own: dict[str, Any] = found if group is None else found.setdefault(line[group], {})
@@ -96,6 +102,13 @@ def _read_csv(path: str, group: str | None) -> dict[str, Any]:
         ends = [_number(line, name, path, k) for name in ((_LOW, _HIGH) if has_ends else (_TOTAL,))]
         own[line[_CLASS]] = (ends[0], ends[1]) if has_ends else ends[0]
     return found
+
+
+def _delimiter(file: TextIO) -> str:
+    """Return what stands between the fields of the header: a comma, or where it has none a semicolon or tab."""
+    header = file.readline()
+    file.seek(0)
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 def _number(line: dict[str, Any], name: str, path: str, k: int) -> float:

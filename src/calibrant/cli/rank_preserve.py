@@ -33,6 +33,7 @@ _OPTIONS = {
     'Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".': (
         "Add --rates for shares of the rows, leave it out for totals, or add --rescale."
     ),
+    'Pass margin_kind="rates"': "Add --rates",
     'Pass on_mismatch="rescale"': "Add --rescale",
     "Divide each row by its sum first.": "Add --normalise to divide each row by its sum.",
     "Pass normalise=True": "Add --normalise",

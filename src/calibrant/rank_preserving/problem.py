@@ -317,6 +317,11 @@ def _rescaled(wanted: FloatArray, total: float, kind: str, whole: float, on_mism
     factor = total / float(wanted.sum())
     off = abs(factor - 1.0)
     if off > MARGIN_TOLERANCE and on_mismatch == "raise":
+        if kind == "totals" and abs(whole / factor - 1.0) < _LARGE_RESCALING:
+            raise InvalidInputError(
+                f"margins (totals) sum to {whole / factor:.12g}, as shares do, and the rows to {whole:.12g}. "
+                'Pass margin_kind="rates" for shares of the rows, or margins that sum to what the rows do.'
+            )
         raise InvalidInputError(
             f"margins ({kind}) sum to {whole / factor:.12g}, and each of the rows to 1, {whole:.12g} in all. "
             f'Pass on_mismatch="rescale" to multiply the margins by {factor:.9g}, Margins with a tolerance, or margins '
