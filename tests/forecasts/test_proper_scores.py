@@ -242,6 +242,12 @@ def test_the_interval_of_skill_covers_the_true_skill() -> None:
     assert 0.92 < np.mean(held) < 0.98
 
 
+def test_skill_against_a_reference_without_a_loss_is_not_defined_and_nothing_is_infinite() -> None:
+    found = evaluate_ordered([0, 1, 2], np.full((3, 3), 1.0 / 3.0), reference=np.eye(3))
+    assert found["skill"].note == "undefined: the reference's score is zero"
+    assert "infinite" not in str(found)
+
+
 def test_skill_takes_weights_clusters_and_says_what_is_missing() -> None:
     weight = np.random.default_rng(0).integers(0, 3, N)
     rows = np.repeat(np.arange(N), weight)
