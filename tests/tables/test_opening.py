@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,7 +73,13 @@ def test_folders_named_by_numbers_beyond_64_bits_are_text(number: str, tmp_path:
         ("t.csv", gzip.compress(CSV, mtime=0)[:-9], r"t\.csv can't be unpacked|t\.csv can't be read, or is broken"),
         ("t.csv.gz", CSV, r"is not packed as its suffix says\. Take \.gz off its name"),
         ("t.parquet.gz", gzip.compress(parquet_bytes(TABLE)), r"is Parquet packed by gzip.*Unpack it first"),
-        ("t.csv", b"PK\x03\x04rest", "is a ZIP archive or an Excel workbook"),
+        ("t.csv", b"PK\x03\x04rest", "is a ZIP archive or an Excel workbook. Unpack it"),
+        ("t.csv.bz2", bz2.compress(b"y,p\n0,0.5\n" * 99), "is packed by bzip2. Unpack it first"),
+        ("t.csv.xz", lzma.compress(b"y,p\n0,0.5\n" * 99), "is packed by xz. Unpack it first"),
+        ("t.pkl", pickle.dumps([1], protocol=4), "is a pickle"),
+        ("t.pkl", pickle.dumps([1], protocol=5), "is a pickle"),
+        ("t.npy", b"\x93NUMPY\x01\x00v\x00", "is a NumPy array"),
+        ("t.db", b"SQLite format 3\x00rest", "is a SQLite database"),
         ("t.csv", "y,p\n".encode("utf-16-le"), r"holds zero bytes.*Name its encoding with --encoding, such as utf-16"),
         ("t.csv", b"\xff\xfey\x00\x00\xd8,\x00", r"is not UTF-16-LE text"),
         ("t.csv", parquet_bytes(TABLE), "is Parquet, not csv"),

@@ -50,7 +50,14 @@ _UNPACKED_BYTES = 3
 _MAGIC: dict[Format, bytes] = {"parquet": b"PAR1", "arrow": b"ARROW1"}
 #: First bytes of what is often taken for a table of text, and what to do about it.
 _FOREIGN = {
-    b"PK\x03\x04": "is a ZIP archive or an Excel workbook. Save the sheet as CSV first.",
+    b"PK\x03\x04": "is a ZIP archive or an Excel workbook. Unpack it, or save the sheet as CSV, first.",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook. Save the sheet as CSV first.",
+    b"BZh91AY&SY": "is packed by bzip2. Unpack it first, or pack it by gzip or zstd.",
+    b"\xfd7zXZ": "is packed by xz. Unpack it first, or pack it by gzip or zstd.",
+    b"\x80\x04": "is a pickle, which may run code. Save the frame as Parquet first.",
+    b"\x80\x05": "is a pickle, which may run code. Save the frame as Parquet first.",
+    b"\x93NUMPY": "is a NumPy array without names. Save it as the column of a CSV first.",
+    b"SQLite format 3": "is a SQLite database. Write the table to CSV first.",
     b"[": "holds one JSON array. Write one object per line: jq -c '.[]' FILE.json",
 }
 
