@@ -219,13 +219,13 @@ def _interval(
     """Return the interval of the mean loss of some rows; of a rate it holds Wilson's.
 
     Of few errors that of a mean says too little, and what the probabilities say of their variance is little where they
-    are too sure.
+    are too sure. Where one row, or cluster, says nothing of others, it is the range of all losses.
     """
     part = rows.part(at)
     least = float(np.average(variance[at], weights=part.weights))
     mean = mean_over_units(losses[at], part.weights, units_of(part), level, least_variance=least)
-    if not is_rate or not math.isfinite(mean.low):
-        return mean.low, mean.high
+    if not is_rate:
+        return (mean.low, mean.high) if math.isfinite(mean.low) else (float(losses.min()), float(losses.max()))
     (low,), (high,) = wilson(np.array([mean.value]), np.array([kish_size(part.weights) / mean.effect]), level)
     return max(min(mean.low, low), 0.0), min(max(mean.high, high), 1.0)
 
