@@ -114,6 +114,15 @@ def test_infinite_losses_of_other_rows_on_either_side_have_no_difference_and_no_
     assert all(np.isfinite(m.brier_difference.high) for m in ranked.methods)
 
 
+def test_auto_that_leaves_all_folds_alone_ties_with_none_exactly():
+    rng = np.random.default_rng(1)
+    p = rng.random(300)
+    found = cb.compare(p, rng.random(300) < p, methods=["auto"])
+    assert [each.name for each in found.methods] == ["none", "auto"]
+    assert [each.log_loss_difference.value for each in found.methods] == [0.0, 0.0]
+    assert [each.brier_difference.value for each in found.methods] == [0.0, 0.0]
+
+
 def test_instances_are_compared_under_their_own_name():
     ranked = cb.compare(*draw(), methods=["sigmoid", cb.IsotonicCalibrator(bounded=True)])
     assert {m.name for m in ranked.methods} == {"sigmoid", "IsotonicCalibrator(bounded=True)", "none"}

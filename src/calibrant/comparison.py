@@ -253,6 +253,9 @@ class _Judge:
         """Compare a method by its losses, log loss and Brier score."""
         if not self.compared:
             self.first = losses
+        # where auto leaves all folds alone, its losses are those of the scores but for rounding
+        pairs = zip(losses, self.first, strict=True)
+        losses = [b if np.allclose(a.held_out, b.held_out, rtol=1e-12, atol=1e-15) else a for a, b in pairs]
         log_loss, brier = (float(np.average(each.held_out, weights=self.rows.weights)) for each in losses)
         to_log_loss, to_brier = (self._difference(*pair) for pair in zip(losses, self.first, strict=True))
         self.compared.append(Compared(name, log_loss, to_log_loss, brier, to_brier))
