@@ -118,6 +118,9 @@ def test_promise_needs_no_labels(run: Run, rows: dict[str, Any], folder: Path) -
     assert found["scores"]["expected_loss"]["high"] == pytest.approx(expected.high, abs=1e-12)
     shown = run(f"decide promise new.csv {TWO}").output
     assert "taken for calibrated: --fitted-to says how far" in shown
+    (folder / "kinds.json").write_text('{"no": {"ham": 0, "spam": 4}, "yes": {"ham": 1, "spam": 0}}', "utf-8")
+    shown = run("decide promise new.csv --costs kinds.json").output
+    assert "score 'p'; 'spam' is the positive class\n" in shown, "what one score is of, as the costs name classes"
 
 
 def test_curves_have_the_figures_of_the_library(run: Run, rows: dict[str, Any]) -> None:

@@ -101,6 +101,8 @@ def promise_command(**options: Any) -> None:
         common.write_json(document | {"actions": list(of.problem.actions), "scores": {found.name: found.to_dict()}})
         return
     named = "; ".join(f"{key} {value if isinstance(value, str) else quoted(value)}" for key, value in columns.items())
+    if "score" in columns and len(columns["score"]) == 1 and of.problem.classes is not None:
+        named += f"; {of.problem.classes[1]!r} is the positive class"
     common.echo(f"{options['file']}: {count(table.num_rows, 'row')}, {named}\n")
     of_which = "of rows to come" if about == "future" else "of these rows"
     common.echo(f"Decisions are expected to cost {figure(found.value)} a row, {of_which}.\n")
