@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import datetime as dt
 import json
 import re
 from pathlib import Path
@@ -128,6 +130,39 @@ def test_the_page_stands_alone_and_is_the_same_bytes_for_the_same_rows() -> None
     assert page.count('scope="row"') == 30
     run("monitor t.parquet --date day -o c.json")
     assert json.loads(Path("c.json").read_text("utf-8"))["n_windows"] == 30
+
+
+def test_times_with_a_zone_or_an_offset_are_cut_by_days_of_utc_in_every_format() -> None:
+    table = rows(0.0, 48)
+    zone = dt.timezone(dt.timedelta(hours=-5))
+    times = [dt.datetime(2026, 3, 1, tzinfo=zone) + dt.timedelta(hours=k) for k in range(48)]
+    said = [time.isoformat() for time in times]
+    zoned = pa.array(times, pa.timestamp("us", "America/New_York"))
+    pq.write_table(table.set_column(table.schema.get_field_index("day"), "day", zoned), "zoned.parquet")
+    text = table.set_column(table.schema.get_field_index("day"), "day", pa.array(said))
+    pq.write_table(text, "text.parquet")
+    pc.write_csv(text, "text.csv")
+    Path("text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in text.to_pylist()), "utf-8")
+    days = collections.Counter(time.astimezone(dt.UTC).date().isoformat() for time in times)
+    for file in ("zoned.parquet", "text.parquet", "text.csv", "text.jsonl"):
+        found = json.loads(run(f"monitor {file} --date day --json").output)["rows"]
+        assert {row["name"]: row["n"] for row in found} == days, file
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("2026-03-01T10:00:00", "'2026-03-01T10:00:00' has no offset from UTC, and other rows have one (1 of 48 rows)"),
+        ("2026-02-30T10:00:00Z", "'2026-02-30T10:00:00Z' is no date (1 of 48 rows)"),
+    ],
+)
+def test_a_time_among_others_that_is_not_known_is_told_with_its_row(value: str, text: str) -> None:
+    table = rows(0.0, 48)
+    said = [value if k == 3 else f"2026-03-01T{k % 24:02d}:00:00+01:00" for k in range(48)]
+    pq.write_table(table.set_column(table.schema.get_field_index("day"), "day", pa.array(said)), "t.parquet")
+    result = run("monitor t.parquet --date day")
+    assert result.exit_code == 2
+    assert f"column 'day' of t.parquet row 3: {text}" in result.output
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,9 @@ _LEAST_ROWS = 30
 )
 @data_options("input", "calibrator", "dependence")
 @click.option("--group", metavar="COLUMN", help="Column of groups of --calibrator.  [default: as it was fitted]")
-@click.option("--date", metavar="COLUMN", help="Column of dates or times; each period is a window.")
+@click.option(
+    "--date", metavar="COLUMN", help="Column of dates, or of times (zoned ones by UTC); a period is a window."
+)
 @click.option("--every", default="day", metavar="PERIOD", help="Periods: day, week or month.")
 @click.option("--rows", type=click.IntRange(min=1), metavar="N", help="Take each N rows for a window.")
 @click.option(

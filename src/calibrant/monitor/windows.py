@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.engines import MAX_DISTINCT, CheckedBatch, FoldState, RowReader
 from calibrant.errors import InvalidInputError, InvalidTypeError
-from calibrant.numerics import IntArray
+from calibrant.numerics import BoolArray, IntArray
 from calibrant.row_stream import joined
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -29,6 +29,8 @@ Period: TypeAlias = Literal["day", "week", "month"]
 PERIODS: tuple[str, ...] = get_args(Period)
 #: How a date, or a time on it, begins.
 _ISO_DATE = r"^\s*\d{4}-\d{2}-\d{2}"
+#: How a time with an offset from UTC ends.
+_OFFSET = r"\d:\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 class WindowRows(NamedTuple):
@@ -173,24 +175,57 @@ def period_codes(column: pa.Array, name: str, every: Period) -> tuple[list[str],
 
 
 def _days(column: pa.Array, name: str) -> IntArray:
+    """Return the day of each row: of times with a zone or an offset, the day of UTC."""
     import pyarrow as pa
     import pyarrow.compute as compute
 
     try:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            is_date = compute.match_substring_regex(column, _ISO_DATE).fill_null(True)
-            odd = ~is_date.to_numpy(zero_copy_only=False)
-            if odd.any():
-                problem = f"{column[int(odd.argmax())].as_py()!r:.80} is no date"
-                fix = "Write 1999-04-01, as 01/04/1999 may be two days."
-                raise InvalidTypeError(at_first(odd, name, problem, fix))
-            column = compute.cast(column, pa.timestamp("us"))
-        if not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
+            column = _times_of_text(column, name)
+        if pa.types.is_timestamp(column.type):  # days of a zone would differ from those of the same moments in a CSV
+            column = column.cast(pa.timestamp(column.type.unit, None if column.type.tz is None else "UTC"))
+        elif not pa.types.is_date(column.type):
             raise InvalidTypeError(f"{name} holds {column.type} values, not dates. Name a column of dates or times.")
         days = compute.cast(compute.cast(column, pa.date32(), safe=False), pa.int32())
     except pa.ArrowException as error:
         raise InvalidTypeError(f"{name} can't be read as dates ({error!s:.200}). Write them as 2026-01-31.") from None
     return np.asarray(days).astype(np.int64)
+
+
+def _times_of_text(column: pa.Array, name: str) -> pa.Array:
+    """Return dates and times that are text: all with an offset, which makes them times of UTC, or none."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    def refuse(bad: BoolArray, problem: str, fix: str) -> None:
+        if bad.any():
+            raise InvalidTypeError(at_first(bad, name, f"{column[int(bad.argmax())].as_py()!r:.80} {problem}", fix))
+
+    def has(pattern: str) -> BoolArray:
+        found = compute.match_substring_regex(column, pattern).fill_null(pattern == _ISO_DATE)
+        return np.asarray(found.to_numpy(zero_copy_only=False))
+
+    refuse(~has(_ISO_DATE), "is no date", "Write 1999-04-01, as 01/04/1999 may be two days.")
+    has_offset = has(_OFFSET)
+    if has_offset.any():
+        without = ~has_offset & column.is_valid().to_numpy(zero_copy_only=False)
+        refuse(without, "has no offset from UTC, and other rows have one", "Give all of them one, such as +00:00.")
+    kind = pa.timestamp("us", "UTC" if has_offset.any() else None)
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:
+        refuse(np.array([not _can_cast(value, kind) for value in column]), "is no date", "Write 2026-01-31T23:59:00.")
+        raise
+
+
+def _can_cast(value: pa.Scalar, kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    try:
+        value.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _days_of(period: str, every: Period) -> tuple[str, str]:
