@@ -36,8 +36,7 @@ def right(n: int, levels: list[float], seed: int) -> tuple[QuantileForecast, np.
 @pytest.mark.parametrize("levels", [[0.1, 0.5, 0.9], [0.25, 0.75], [0.5, 0.9], [0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95]])
 def test_quantiles_that_are_right_are_called_calibrated(levels: list[float]) -> None:
     """Findings D3: straight lines and tails that nobody gave made 3,000 rows of right quantiles "not calibrated"."""
-    off = sum("Not calibrated" in evaluate(*right(3_000, levels, seed)).verdict for seed in range(4))
-    assert off <= 1
+    assert not any("Not calibrated" in evaluate(*right(3_000, levels, seed)).verdict for seed in range(2))
     forecast, y = right(3_000, levels, 9)
     wrong = QuantileForecast(levels, forecast.ppf(np.array([levels])) + 0.25)
     assert "Not calibrated" in evaluate(wrong, y).verdict
