@@ -126,7 +126,7 @@ def test_classes_of_a_file_are_matched_to_labels_as_text() -> None:
         (lambda: Problem([[0.0, np.inf], [1.0, 0.0]], actions=["x", "y"]), InvalidInputError, "'x', class 1: inf"),
         (lambda: Problem([0.0, 1.0]), ShapeError, r"shape \(2,\)"),
         (lambda: Problem([[0.0], [1.0]]), ShapeError, "two classes"),
-        (lambda: Problem("no"), InvalidTypeError, "losses is a str"),
+        (lambda: Problem("no"), InvalidTypeError, "losses='no' holds no table of numbers"),
         (lambda: Problem([[0.0, 1.0], [1.0, 0.0]], actions=["x"]), ShapeError, "names 1 action for losses of 2"),
         (lambda: Problem([[0.0, 1.0], [1.0, 0.0]], actions=["x", "x"]), InvalidInputError, "'x' twice"),
         (lambda: Problem(TABLE, actions=["x", "y"]), InvalidInputError, "names its actions"),

@@ -106,7 +106,9 @@ class OnPostgres(Engine):
                 for row in zip(*columns, strict=True):
                     copy.write_row(row)
             cursor.execute(sql)
-            return Result([column.name for column in cursor.description], cursor.fetchall())
+            found = Result([column.name for column in cursor.description], cursor.fetchall())
+            cursor.execute(SQL("DROP TABLE {}").format(Identifier(named)))  # which may be called as a type is
+            return found
 
     def words(self) -> list[str]:
         return [row[0] for row in self.connection.execute("SELECT word FROM pg_get_keywords()").fetchall()]

