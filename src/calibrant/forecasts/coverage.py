@@ -12,8 +12,9 @@ import numpy as np
 from calibrant.errors import InvalidProbabilityError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import given_levels, is_within_levels
-from calibrant.forecasts.kinds import QuantileForecast
+from calibrant.forecasts.kinds import QuantileForecast, SampleForecast
 from calibrant.forecasts.points import as_rising_levels, central_ends
+from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_is_covered
 from calibrant.metrics import Estimate, named_scores
 from calibrant.numerics import FloatArray
@@ -157,7 +158,9 @@ def promised_coverage(rows: Outcomes, interval_level: float) -> tuple[float, flo
     """Return the least and the greatest share of outcomes that central intervals hold where the forecasts are right.
 
     Both are the level where outcomes have a density. An end that is an atom, as of counts, holds more. Equal quantiles
-    say that there may be one, and only between which levels it lies.
+    say that there may be one, and only between which levels it lies. Samples that are right are draws of what outcomes
+    are drawn from: of m of them, two that m p others lie between and at one end hold m p / (m + 1) where it has a
+    density, and up to all that lies between and at both where it has none.
     """
     forecast = rows.forecast
     low, high = forecast.interval(interval_level)
@@ -167,8 +170,15 @@ def promised_coverage(rows: Outcomes, interval_level: float) -> tuple[float, flo
         return interval_level, rows.mean(most)
     if not forecast.has_atoms:
         return interval_level, interval_level
-    held = rows.mean(forecast.cdf(high) - forecast.cdf_below(low))
-    return held, held
+    held, m = rows.mean(forecast.cdf(high) - forecast.cdf_below(low)), _n_samples(forecast)
+    return (held if m == 0 else rows.mean(forecast.cdf(high) - forecast.cdf(low)) * m / (m + 1.0)), held
+
+
+def _n_samples(forecast: Forecast) -> int:
+    """Return the number of samples that a row's distribution is made of; 0 where it is made of none."""
+    while isinstance(forecast, DerivedForecast):
+        forecast = forecast.base
+    return forecast.n_samples if isinstance(forecast, SampleForecast) else 0
 
 
 def _levels(levels: ArrayLike | None, forecast: Forecast) -> FloatArray:

@@ -336,6 +336,11 @@ class SampleForecast(Forecast):
         made._samples, made._shares = frozen(samples), frozen(cdf)
         return made
 
+    @property
+    def n_samples(self) -> int:
+        """Number of samples of a row."""
+        return int(self._samples.shape[1])
+
     def _atoms(self) -> FloatArray:
         return self._samples
 
