@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from run_bytes import repeatable
 
 from calibrant.cli import main
 from calibrant.training.config import TrainConfig
@@ -66,7 +67,7 @@ def test_command_takes_the_settings_of_a_file_and_options_win(
     )
     again = oof("--models", "logistic", "--config", str(found.path / "config.toml"), "--folds", "3")
     assert again.exit_code == 0, again.output
-    metrics = [(one.path / "metrics.json").read_bytes() for one in list_runs("experiments/runs")[0]]
+    metrics = [repeatable(one.path / "metrics.json") for one in list_runs("experiments/runs")[0]]
     assert len(metrics) == 2
     assert metrics[0] == metrics[1]
 

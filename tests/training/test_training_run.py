@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from run_bytes import repeatable
 
 import calibrant as cb
 from calibrant.chain import Chain
@@ -124,8 +125,8 @@ def test_the_same_seed_gives_the_same_metrics_and_another_seed_others(run: Run, 
     for seed in (0, 1):
         metrics = metrics_of(replace(CONFIG, seed=seed), *parts)
         write_json(run.path.parent / "again.json", metrics)
-        texts.append((run.path.parent / "again.json").read_bytes())
-    assert texts[0] == (run.path / "metrics.json").read_bytes()
+        texts.append(repeatable(run.path.parent / "again.json"))
+    assert texts[0] == repeatable(run.path / "metrics.json")
     assert json.loads(texts[0])["calibration"] != json.loads(texts[1])["calibration"]
 
 
