@@ -158,9 +158,11 @@ def promised_coverage(rows: Outcomes, interval_level: float) -> tuple[float, flo
     """Return the least and the greatest share of outcomes that central intervals hold where the forecasts are right.
 
     Both are the level where outcomes have a density. An end that is an atom, as of counts, holds more. Equal quantiles
-    say that there may be one, and only between which levels it lies. Samples that are right are draws of what outcomes
-    are drawn from: of m of them, two that m p others lie between and at one end hold m p / (m + 1) where it has a
-    density, and up to all that lies between and at both where it has none.
+    say that there may be one, and only between which levels it lies.
+
+    Right samples are draws from the distribution of the outcome. Where it has a density, each of the m + 1 gaps between
+    m samples is as likely to hold the outcome, which gives the least share. Where it has none, outcomes may equal
+    samples, and the greatest share is that of all samples in the interval, both ends included.
     """
     forecast = rows.forecast
     low, high = forecast.interval(interval_level)

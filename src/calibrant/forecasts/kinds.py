@@ -214,9 +214,10 @@ class QuantileForecast(PiecewiseForecast):
         return levels[below], levels[np.maximum(up_to, below + 1)]
 
     def around_atoms(self, y: FloatArray, otherwise: float) -> tuple[FloatArray, FloatArray]:
-        """Return the levels on both sides of numbers that several quantiles share, shape (n,) each, else `otherwise`.
+        """Return, where several quantiles equal a number of y, the levels next below and above theirs.
 
-        Between these an atom may lie there: how much it holds, quantiles don't say.
+        Elsewhere both are `otherwise`; shape (n,) each. Such a number may be an atom: it holds at most what lies
+        between the two levels.
         """
         below, up_to = (self._y < y[:, None]).sum(axis=1), (self._y <= y[:, None]).sum(axis=1)
         levels = np.concatenate(([0.0], self._levels[0], [1.0]))

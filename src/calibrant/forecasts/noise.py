@@ -58,7 +58,7 @@ class GapByChance:
 
     @classmethod
     def of_draws(cls, found: FloatArray, share: float) -> GapByChance:
-        """Return it from the gap in draws of the outcomes from the forecast; `share` of others lie above the limit.
+        """Return both from gaps of outcomes drawn from the forecast; one more lies above with a chance of `share`.
 
         The logarithms of gaps are close to normal. Of one more draw they are then Student's t, which allows for draws
         being few.

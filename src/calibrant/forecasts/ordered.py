@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from calibrant.dependence import Units, read_dependence
 from calibrant.errors import InvalidLabelError
 from calibrant.forecasts.scores import deviations, mean_estimate
-from calibrant.metrics import named_scores
+from calibrant.metrics import Estimate, named_scores
 from calibrant.numerics import FloatArray, kish_size
 from calibrant.phrases import quoted
 from calibrant.results import Scores
@@ -124,22 +125,25 @@ def evaluate_ordered(
         else:
             others = _read(y_true, given, classes, None, name="reference")[0][kept]
         found["reference_score"] = mean_estimate(others, weight, units(others), level, least=0.0)
-        ratios = skill_rows(values, others, weight)
-        found["skill"] = mean_estimate(ratios, weight, units(ratios), level, most=1.0)
+        found["skill"] = skill_estimate(
+            values, others, weight, lambda each: mean_estimate(each, weight, units(each), level, most=1.0)
+        )
         verdict = skill_verdict(found["skill"].low, found["skill"].high, found["skill"].value, "the reference")
     known: dict[str, Any] = {"level": level, "n": kept.size, "n_eff": kish_size(weight), "evaluated_on": evaluated_on}
     return Scores(list(named_scores(found, **known).values()), verdict=verdict)
 
 
-def skill_rows(values: FloatArray, others: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return numbers of each row whose mean is one less the ratio of two mean scores, and whose spread is its error.
+def skill_estimate(
+    values: FloatArray, others: FloatArray, weight: FloatArray, mean: Callable[[FloatArray], Estimate]
+) -> Estimate:
+    """Estimate one less the ratio of two mean scores, paired by row; `mean` estimates the mean of a number per row.
 
-    Those of the linearised ratio (the delta method), paired by row.
+    That number is of the linearised ratio (the delta method), so that its spread is the ratio's error.
     """
     score, other = (float(np.average(each, weights=weight)) for each in (values, others))
     if other <= 0.0:
-        return np.full(values.size, np.nan)
-    return np.asarray(1.0 - score / other + (score / other * others - values) / other)
+        return Estimate.of_value(np.nan, "undefined: the reference's score is zero")
+    return mean(1.0 - score / other + (score / other * others - values) / other)
 
 
 def skill_verdict(low: float, high: float, value: float, name: str) -> str:

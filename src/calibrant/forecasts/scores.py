@@ -166,8 +166,6 @@ def mean_estimate(
 ) -> Estimate:
     """Estimate a weighted mean as `mean_over_units` does, cut to the range that it can lie in."""
     value = _mean(values, weight)
-    if np.isnan(values).any():
-        return Estimate.of_value(value, "undefined: the reference's score is zero")
     if not math.isfinite(value):
         note = "undefined: infinite in some rows, minus infinity in others" if math.isnan(value) else "infinite"
         return Estimate(value, value, value, "none", f"{note}: see log_score")

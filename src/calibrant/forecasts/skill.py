@@ -10,7 +10,7 @@ from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.evaluation import scores_of
 from calibrant.forecasts.given_levels import checked_interval_level
-from calibrant.forecasts.ordered import skill_rows, skill_verdict
+from calibrant.forecasts.ordered import skill_estimate, skill_verdict
 from calibrant.forecasts.reference import as_reference
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_interval_score, row_pinball
 from calibrant.forecasts.weighted_intervals import interval_levels, row_weighted_interval_score
@@ -113,5 +113,5 @@ def skill_estimates(rows: Outcomes, reference: Forecast, score: str, level: floa
         score: rows.mean_estimate(values, level, least=0.0),
         "reference_score": rows.mean_estimate(others, level, least=0.0),
         "difference": rows.mean_estimate(values - others, level),
-        "skill": rows.mean_estimate(skill_rows(values, others, rows.weights), level, most=1.0),
+        "skill": skill_estimate(values, others, rows.weights, lambda each: rows.mean_estimate(each, level, most=1.0)),
     }

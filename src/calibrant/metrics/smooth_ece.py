@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -155,17 +155,16 @@ def _series(waves: npt.NDArray[np.complex128], kept: int, n: int) -> FloatArray:
 def _crossing(series: FloatArray, n: int) -> float:
     """Find where the error meets the width: as it never rises, between the error at no width and the error there.
 
-    For the same reason a width that the error is within the tolerance of is within it of the crossing.
+    For the same reason a width that is closer to its error than the tolerance is as close to the crossing.
     """
-    highest = min(_error(series, 0.0, n), 1.0)
-    known = {highest: min(_error(series, highest, n) - highest, 0.0)}
-    lowest = highest + known[highest]
 
+    @cache
     def excess(width: float) -> float:
-        if width not in known:
-            known[width] = _error(series, width, n) - width
-        return known[width] if abs(known[width]) > _TOLERANCE else 0.0
+        found = _error(series, width, n) - width
+        return found if abs(found) > _TOLERANCE else 0.0
 
+    highest = min(excess(0.0), 1.0)
+    lowest = highest + min(excess(highest), 0.0)
     if not excess(lowest) > 0.0 > excess(highest):
         return lowest
     return root_between(excess, lowest, highest, tol=_TOLERANCE)
@@ -187,7 +186,7 @@ def _damping(n: int, width: float) -> FloatArray:
 
 @lru_cache(maxsize=4)
 def _decay(n_waves: int) -> FloatArray:
-    """Return the logarithms of that at width 1; cached, so read-only."""
+    """Return the logarithms of `_damping` at width 1; cached, so read-only."""
     found: FloatArray = -0.5 * (np.pi * np.arange(n_waves, dtype=np.float64)) ** 2
     found.flags.writeable = False
     return found

@@ -39,6 +39,7 @@ class DelimitedFile(TableFile):
         super().__init__(file)
         self.delimiter, self.decimal = file.delimiter, file.decimal
         self._as_text: frozenset[str] = frozenset()
+        self._numbers: frozenset[str] | None = None  # with codes, these columns alone are numbers whatever they lose
 
     def with_text(self, columns: Collection[str]) -> Self:
         made = copy(self)
@@ -46,20 +47,9 @@ class DelimitedFile(TableFile):
         return made
 
     def with_codes(self, but: Collection[str]) -> Self:
-        import pyarrow as pa
-        from pyarrow.compute import all as every, any as some, match_substring_regex as matches
-
-        found = self.read([name for name in self.names if name not in {*but, *self._as_text}]).schema
-        exact = {name: pa.types.is_integer(found.field(name).type) for name in found.names}
-        numbers = [name for name in found.names if exact[name] or pa.types.is_floating(found.field(name).type)]
-        texts = self.with_text(numbers).read(numbers)
-        codes = [
-            name
-            for name in numbers
-            if every(matches(texts[name], _WHOLE)).as_py()
-            if not exact[name] or some(matches(texts[name], _PADDED)).as_py()
-        ]
-        return self.with_text({*self._as_text, *codes})
+        made = copy(self)
+        made._numbers = frozenset(but)
+        return made
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -68,7 +58,22 @@ class DelimitedFile(TableFile):
 
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns; only the whole file says of what types they are."""
-        yield self.read()
+        table = self.read()
+        yield table if self._numbers is None else self._codes_as_text(table, self._numbers)
+
+    def _codes_as_text(self, table: pa.Table, but: Collection[str]) -> pa.Table:
+        """Read columns anew as text whose values are whole numbers that lost zeros or digits, but for some columns."""
+        import pyarrow as pa
+        from pyarrow.compute import all as every, any as some, match_substring_regex as matches
+
+        exact = {field.name: pa.types.is_integer(field.type) for field in table.schema if field.name not in but}
+        numbers = [name for name in exact if exact[name] or pa.types.is_floating(table[name].type)]
+        texts = self.with_text(numbers).read(numbers)
+        for name in numbers:
+            is_whole = every(matches(texts[name], _WHOLE)).as_py()
+            if is_whole and (not exact[name] or some(matches(texts[name], _PADDED)).as_py()):
+                table = table.set_column(table.column_names.index(name), name, texts[name])
+        return table
 
     def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
         """Write the text with new columns behind each record that is not blank, and is not left out."""
