@@ -77,7 +77,10 @@ def open_ends(clip: float) -> tuple[float, float]:
 
 def clip_open(p: FloatArray, clip: float) -> FloatArray:
     """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite."""
-    return clip_between(p, *open_ends(clip))
+    low, high = open_ends(clip)
+    if p.shape == (1,):  # one row, as in a server
+        return np.array([min(max(p.item(), low), high)])
+    return clip_between(p, low, high)
 
 
 def clip_from_data(p: FloatArray, n: float) -> float:

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from scipy.optimize import minimize
 
 import calibrant as cb
-from calibrant.calibrators.auto import _blend_weights, _sample
+from calibrant.calibrators.auto import _blend_weights
+from calibrant.calibrators.auto_rows import sample_of
 from calibrant.cli import main
 from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.maps import BetaMap, BlendMap
@@ -141,12 +142,12 @@ def test_weights_are_the_constrained_minimiser():
 
 def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():
     summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[2, 1, 3])
-    sample, _ = _sample(summary, 0)
+    sample, _ = sample_of(summary, 0)
     assert sample.scores.tolist() == [0.1] * 3 + [0.9] * 3
     assert sample.positive.tolist() == [True, False, False, True, True, True]
     assert sample.weight is None
     summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[0.5, 0.5, 0.25])
-    sample, _ = _sample(summary, 0)
+    sample, _ = sample_of(summary, 0)
     assert sample.scores.tolist() == [0.1, 0.1, 0.9]
     assert sample.weight.tolist() == [0.5, 0.5, 0.25]
 
@@ -156,7 +157,7 @@ def test_huge_weights_and_many_rows_are_sampled():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=50)
     y = rng.uniform(size=50) < p
-    sample, _ = _sample(cb.ScoreSummary.from_arrays(p, y, sample_weight=np.full(50, 1e12)), 0)
+    sample, _ = sample_of(cb.ScoreSummary.from_arrays(p, y, sample_weight=np.full(50, 1e12)), 0)
     assert sample.scores.size == 20_000
     p, y = draw(100_000)
     first, second = (cb.AutoCalibrator().fit(p, y) for _ in range(2))

@@ -15,7 +15,7 @@ def rows_of(n, *, rate=0.5, cluster=None, seed=0):
     return read_rows(rng.uniform(0.1, 0.9, n), y, cluster=cluster)
 
 
-def weigh(evidence, change, *, is_certain=False):
+def weigh(evidence, change, *, is_certain=False, at_once=-np.inf):
     """Weigh a candidate that changes the loss of each row by so much, and is the whole blend."""
     n = evidence.rows.n_rows
     of_change = np.full((len(evidence.folds), n), np.log(2.0)) + change
@@ -25,7 +25,7 @@ def weigh(evidence, change, *, is_certain=False):
         return weights[0] * alone + weights[1] * of_change
 
     loss = {"none": alone, "spline": of_change}
-    return evidence.weigh(loss, of_blend, np.array([0.0, 1.0]), is_certain=is_certain)
+    return evidence.weigh(loss, of_blend, np.array([0.0, 1.0]), is_certain=is_certain, at_once=at_once)
 
 
 @pytest.mark.parametrize("gain", [-5.0, 0.0, 2.4, 2.6, 4.0, 30.0])
@@ -37,6 +37,24 @@ def test_weights_are_drawn_by_the_odds_of_both_after_prior_odds(gain):
     wanted = [1.0 - belief, belief] if gain > 2.5 else [1.0, 0.0]
     np.testing.assert_allclose(weights, wanted, rtol=1e-9)
     assert report.chosen == ("blend" if gain > 2.5 else "none")
+
+
+@pytest.mark.parametrize(("gain", "at_once"), [(0.0, 0.9), (0.0, 1.2), (-3.0, 4.0), (2.6, 1.5), (2.3, 9.0), (9.0, 1.5)])
+def test_held_out_rows_or_all_rows_at_once_decide_whichever_believes_more(gain, at_once):
+    rows = rows_of(400)
+    evidence = Evidence.of(rows, row_splits(rows, 5)).on_plain_folds(0)
+    report, weights = weigh(evidence, np.full(400, -gain / 400), at_once=at_once)
+    belief = 1.0 / (1.0 + np.exp(-max(gain - 2.5, at_once - 1.0)))
+    np.testing.assert_allclose(weights, [1.0 - belief, belief] if belief > 0.5 else [1.0, 0.0], rtol=1e-9)
+    assert report.reason.startswith("Changed: all rows at once") == (at_once > 1.0 and gain < 2.5)
+
+
+def test_all_rows_at_once_count_for_less_in_clusters():
+    rows = rows_of(400, cluster=np.arange(400) // 8)
+    evidence = Evidence.of(rows, row_splits(rows, 5))
+    change = np.repeat(np.random.default_rng(0).normal(size=50), 8)
+    report, _ = weigh(evidence, change - change.mean(), at_once=3.0)
+    assert report.chosen == "none"
 
 
 def test_one_row_of_a_heavy_tail_is_evidence_and_no_excuse():

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
 from calibrant.calibrators import auto_report as limits
 from calibrant.calibrators.auto_evidence import gather
+from calibrant.calibrators.auto_line import log_bayes_factor
 from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupling_of, fit_classes
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
+from calibrant.calibrators.auto_rows import sample_of, some_of, turned
 from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
 from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_together, row_splits
@@ -52,8 +53,8 @@ from calibrant.numerics import (
 )
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
-from calibrant.summary import DistinctScores, ScoreSummary
-from calibrant.validation import ArrayLike, InputKind, Labels, check_choice, check_flag, check_integer
+from calibrant.summary import ScoreSummary
+from calibrant.validation import ArrayLike, InputKind, check_choice, check_flag, check_integer
 
 #: Rows up to which quadratic is tried, and what each fold's fit makes of all rows is kept, not of those held out alone.
 _MOST_KEPT = 5_000
@@ -102,6 +103,10 @@ class AutoCalibrator(BinaryCalibrator):
     tells whatever fits a rate of each about one nat for each class but one: it is taken off. Of rows that depend on
     each other g is divided by its design effect, and by more where clusters are few. Probabilities that are votes, as
     those of a forest, have zeros counted as half a vote where they are left alone: a new row may be unanimous.
+
+    Of few rows those held out tell little. So all rows at once are asked about lines a + b z through the logits, a and
+    b normal beforehand around 0 and 1 with standard deviation .3. The logarithm of their Bayes factor against the
+    scores as they are, divided by the same effect, less 1 gives a second belief in that way: the larger of them counts.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
@@ -234,13 +239,13 @@ class AutoCalibrator(BinaryCalibrator):
         in_order = inverted_share(summary, data if isinstance(data, Rows) else None)
         falls = in_order is not None and self.allow_inversion
         if falls:  # the rising fits are of the negative class
-            data = _turned(data)
+            data = turned(data)
             summary = data.summary()
         is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
         if is_dependent and isinstance(data, Rows):
-            sample, n = _some(data, self.seed), data.n_rows
+            sample, n = some_of(data, self.seed), data.n_rows
         else:
-            sample, n = _sample(summary, self.seed)
+            sample, n = sample_of(summary, self.seed)
         tried = _candidates(self.input, is_small=sample.n_rows <= _MOST_KEPT)
         may_go = np.array([name == "venn_abers" for name in tried])
         evidence, z, weights = gather(
@@ -258,7 +263,11 @@ class AutoCalibrator(BinaryCalibrator):
 
         loss = {name: softplus(-sign * each) for name, each in zip(tried, z, strict=True)}
         is_certain = self.input == "probability" and not 0.0 < summary.scores[0] <= summary.scores[-1] < 1.0
-        self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain)
+        at_once = -np.inf
+        if NONE in tried and not is_certain:
+            as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample])[0])
+            at_once = log_bayes_factor(as_they_are.logits(sample.scores), sample)
+        self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain, at_once=at_once)
         if in_order is not None:
             self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
         shares = zip(tried.values(), weights.tolist(), strict=True)
@@ -364,46 +373,6 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
 def _one_by_one(fit: Callable[[Rows | ScoreSummary], SingleMap]) -> _Fit:
     """Return a candidate whose fits share no work."""
     return lambda data: [fit(each) for each in data]
-
-
-def _sample(summary: ScoreSummary, seed: int) -> tuple[Rows, int]:
-    """Return the summary as rows, or a sample of at most 20,000 of them, and their number.
-
-    Ties of whole weight become so many rows of weight one; others Kish's effective number of rows of equal weight. The
-    order is that of the scores, positives first, so that it depends on the summary only.
-    """
-    scores, weight, squared, positives = summary.distinct
-    parts = np.column_stack((positives, weight - positives))
-    if bool((parts == np.floor(parts)).all()) and float(parts.sum()) < limits.EXACT:
-        counts = parts.astype(np.int64)
-    else:
-        size = weight**2 / squared
-        counts = np.where(parts > 0.0, np.maximum(np.rint(size[:, None] * parts / weight[:, None]), 1.0), 0.0)
-        counts = counts.astype(np.int64)
-    ends = np.cumsum(counts.reshape(-1))
-    n = int(ends[-1])
-    if n <= limits.MOST_ROWS:
-        taken = np.arange(n)
-    else:
-        taken = np.sort(np.random.default_rng(seed).choice(n, limits.MOST_ROWS, replace=False))
-    part = np.searchsorted(ends, taken, side="right")
-    unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
-    return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit), n
-
-
-def _turned(data: Rows | ScoreSummary) -> Rows | ScoreSummary:
-    """Return the same scores with the labels of the other class."""
-    if isinstance(data, Rows):
-        return replace(data, labels=Labels((~data.positive).view(np.uint8), data.classes))
-    scores, weight, squared, positives = data.distinct
-    return ScoreSummary(DistinctScores(scores, weight, squared, weight - positives))
-
-
-def _some(rows: Rows, seed: int) -> Rows:
-    """Return rows that are not independent as they are, or a sample of at most 20,000 of them."""
-    if rows.n_rows <= limits.MOST_ROWS:
-        return rows
-    return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_rows, limits.MOST_ROWS, replace=False)))
 
 
 def _by_fit(name: str, fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
