@@ -18,6 +18,7 @@ import pytest
 import calibrant as cb
 from calibrant.engines import apply
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, NotFittedError, ShapeError
+from calibrant.tables import write_table
 
 ROWS = 4_000
 
@@ -93,6 +94,38 @@ cb.engines.apply(calibrator, sys.argv[2], sys.argv[3], part_rows=1_000, progress
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])
+def test_groups_that_folders_name_are_those_of_the_fit(suffix: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    p, groups = rng.random(900), np.repeat(["007", "é/ ", "b"], 300)
+    source = tmp_path / "in"
+    for name, folder in (("007", "g=007"), ("é/ ", "g=%C3%A9%2F%20"), ("b", "g=b")):
+        (source / folder).mkdir(parents=True)
+        write_table(pa.table({"p": p[groups == name]}), source / folder / f"0.{suffix}")
+    calibrator = cb.GroupedCalibrator().fit(p, rng.random(900) < p ** np.repeat([1, 2, 3], 300), groups=groups)
+    calibrator.score_names_, calibrator.group_name_ = ("p",), "g"
+    apply(calibrator, source, tmp_path / "out")
+    for name, folder in (("007", "g=007"), ("é/ ", "g=%C3%A9%2F%20"), ("b", "g=b")):
+        found = cb.engines.read_columns(tmp_path / "out" / folder / f"0.{suffix}")
+        assert found.column_names == ["p", "p_calibrated"]
+        wanted = calibrator.predict_proba(p[groups == name], groups=[name] * 300)
+        np.testing.assert_allclose(found["p_calibrated"].to_numpy(), wanted, rtol=1e-15)
+    with pytest.raises(InvalidInputError, match="already has a column 'g'"):
+        apply(calibrator, source, tmp_path / "other", column="g")
+
+
+def test_rows_whose_folder_names_no_group_lack_one(tmp_path: Path) -> None:
+    p = np.random.default_rng(3).random(900)
+    calibrator = cb.GroupedCalibrator().fit(p, p > 0.5, groups=np.repeat([1, 2, 3], 300))
+    calibrator.score_names_, calibrator.group_name_ = ("p",), "g"
+    for folder in ("g=1", "g=__HIVE_DEFAULT_PARTITION__"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        pq.write_table(pa.table({"p": p[:10]}), tmp_path / "in" / folder / "0.parquet")
+    with pytest.raises(InvalidInputError, match=r"HIVE_DEFAULT.*: column 'g' row 0: missing value"):
+        apply(calibrator, tmp_path / "in", tmp_path / "out")
+    assert apply(calibrator, tmp_path / "in", tmp_path / "kept", missing="keep").n_missing == 10
+
+
 def test_killed_in_the_middle_of_parts_it_ends_with_the_same_bytes(tmp_path: Path) -> None:
     source = write_source(tmp_path / "in")
     calibrator = fitted()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -20,7 +20,7 @@ from calibrant.readable import Readable
 from calibrant.tables.columnar import TableFile
 from calibrant.tables.finding import is_many, is_pattern, root_of
 from calibrant.tables.formats import SUFFIXES, FileBytes, named_suffixes, open_bytes
-from calibrant.tables.opening import is_database, many_files, one_file, open_rows, table_file
+from calibrant.tables.opening import FolderSource, is_database, many_files, one_file, open_rows, table_file
 from calibrant.tables.recoding import in_encoding, packed_for, without_packing
 from calibrant.tables.remote import is_remote
 from calibrant.tables.sources import explained
@@ -182,11 +182,13 @@ def _append_in_parts(
             f"the target {os.fspath(target)} lies in the source {os.fspath(source)}. Write somewhere else."
         )
     found = many_files(source, format) if is_many(source) else [table_file(one_file(source, format))]
-    files = [file.with_text(new.as_text) for file in found]
-    by_path = {_path_below(file, root): file for file in files}
+    paths = [_path_below(file, root) for file in found]
+    whole = FolderSource(os.fspath(source), found, root).with_text(new.as_text)
+    files, told = whole.files, whole.told()
+    by_path = dict(zip(paths, files, strict=True))
     for file in files:  # before the first part is written
         if file.file.format != "jsonl":  # whose columns only reading all of it tells
-            new.of(file.names, file.name)
+            replace(new, told=told[file.file.place]).of(file.names, file.name)
     parts = _named_parts(by_path, part_rows)
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder / _HELD):  # by one run at a time
@@ -195,7 +197,8 @@ def _append_in_parts(
         n_rows = n_missing = 0
         for name, part in missing.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            done = _write_part(part, folder / name, new, n_rows, progress)
+            of_part = replace(new, told=told[part.file.place])
+            done = _write_part(part, folder / name, of_part, n_rows, progress)
             n_rows, n_missing = n_rows + done.n_rows, n_missing + done.n_missing
         if new.missing != "skip":
             _check_counts(parts, folder)

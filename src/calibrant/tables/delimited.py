@@ -83,7 +83,7 @@ class DelimitedFile(TableFile):
         out.write(self.file.bom + _with_fields([header], [added]))
         n_rows, written = 0, Written()
         for chunk in chunks:
-            table = self._parse(chunk, names, new.inputs, n_rows)
+            table = self._parse(chunk, names, new.stored, n_rows)
             values = new.values(table, n_rows)
             out.write(_with_fields(chunk.records(), self._fields(values, new)))
             written = written.with_rows(values, new.missing)

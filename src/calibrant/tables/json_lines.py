@@ -77,7 +77,7 @@ class JsonLinesFile(TableFile):
             values = np.empty((0, len(new.outputs)))
             if rows:
                 of_chunk = new.of(_names_in(rows), self.name)
-                values = of_chunk.values(self._table(rows, of_chunk.inputs), n_rows)
+                values = of_chunk.values(self._table(rows, of_chunk.stored), n_rows)
                 written = written.with_rows(values, new.missing)
             of_row = iter(values.tolist())
             kept = []

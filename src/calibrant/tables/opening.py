@@ -18,7 +18,7 @@ from calibrant.tables.finding import find_files, is_many, is_pattern, root_of
 from calibrant.tables.formats import FileBytes, open_bytes, open_remote
 from calibrant.tables.json_lines import JsonLinesFile
 from calibrant.tables.remote import RemoteFile, is_remote
-from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, plain_table
+from calibrant.tables.sources import BATCH_ROWS, Batch, RowSource, StreamSource, plain_table, with_constants
 from calibrant.tables.spark import is_spark, open_spark
 from calibrant.tables.table_format import Format, FormatLike
 
@@ -224,21 +224,29 @@ class FolderSource(RowSource):
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         for file, partition in zip(self.files, self._partitions, strict=True):
             own = file.names if partition else ()
-            told = [name for name in columns if name in partition and name not in own]
+            told = {name: value for name, value in self._values(partition).items() if name not in own}
             stored = [name for name in columns if name not in told] or own[:1]
             for batch in file.scan(stored):
-                table = self._with_partition(batch.table, {name: partition[name] for name in told})
+                table = with_constants(batch.table, {name: told[name] for name in columns if name in told})
                 yield Batch(table.select(list(columns)), batch.where, batch.first_row)
 
-    def _with_partition(self, table: pa.Table, told: dict[str, str | None]) -> pa.Table:
-        """Return the table with what its folders say: whole numbers, if all folders do."""
+    def told(self) -> dict[PurePath | None, dict[str, pa.Scalar]]:
+        """Return what the folders of each file say, by the place of the file."""
+        return {
+            file.file.place: self._values(partition)
+            for file, partition in zip(self.files, self._partitions, strict=True)
+        }
+
+    def _values(self, partition: dict[str, str | None]) -> dict[str, pa.Scalar]:
+        """Return what folders say: whole numbers, if all folders do."""
         import pyarrow as pa
 
-        for name, text in told.items():
-            kind = pa.int64() if self._are_whole[name] else pa.string()
-            value = int(text) if text is not None and self._are_whole[name] else text
-            table = table.append_column(name, pa.repeat(pa.scalar(value, kind), table.num_rows))
-        return table
+        found = {}
+        for name, text in partition.items():
+            is_whole = self._are_whole[name]
+            value = int(text) if text is not None and is_whole else text
+            found[name] = pa.scalar(value, pa.int64() if is_whole else pa.string())
+        return found
 
 
 def _partition_of(file: TableFile, root: PurePath) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -251,6 +251,15 @@ def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
             column = column.cast(pa.string())
         columns.append(column)
     return pa.table(columns, names=list(names))
+
+
+def with_constants(table: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
+    """Return a table with further columns that hold one value each, such as what the folders of a file say."""
+    import pyarrow as pa
+
+    for name, value in values.items():
+        table = table.append_column(name, pa.repeat(value, table.num_rows))
+    return table
 
 
 @contextmanager

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.numerics import FloatArray
 from calibrant.tables.missing import missing_rows
-from calibrant.tables.sources import BATCH_ROWS, plain_table, select_columns
+from calibrant.tables.sources import BATCH_ROWS, plain_table, select_columns, with_constants
 from calibrant.tables.table_format import DELIMITERS, Format
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class NewColumns:
 
     `missing` says what becomes of rows that lack an input, but for those of `optional`; "error" leaves it to what
     computes the columns. Where there are `texts`, values are their numbers, and the texts are what is written.
-    `as_text` names inputs that are read as text from a file that doesn't say of what types its columns are.
+    `as_text` names inputs that are read as text from a file that doesn't say of what types its columns are. `told` are
+    values of inputs that the folders of a file say.
     """
 
     inputs: Sequence[str]
@@ -64,6 +65,12 @@ class NewColumns:
     texts: Sequence[str] = ()
     optional: Sequence[str] = ()
     as_text: Sequence[str] = ()
+    told: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+    @property
+    def stored(self) -> list[str]:
+        """The inputs that the table itself has."""
+        return [name for name in self.inputs if name not in self.told]
 
     @property
     def required(self) -> list[str]:
@@ -72,20 +79,22 @@ class NewColumns:
 
     def of(self, names: Sequence[str], where: str) -> NewColumns:
         """Return the new columns of a table with the given names, which must have all inputs and no output."""
-        inputs = select_columns(self.inputs, names, where)
+        told = {name: value for name, value in self.told.items() if name not in names}
+        inputs = select_columns(self.inputs, [*names, *told], where)
         for name in self.outputs:
-            if name in names:
+            if name in names or name in told:
                 raise InvalidInputError(
                     f"{where} already has a column {name!r}. Choose another name with --column (column= in Python)."
                 )
-        return replace(self, inputs=inputs)
+        return replace(self, inputs=inputs, told=told)
 
     def values(self, table: pa.Table, first_row: int = 0) -> FloatArray:
         """Compute the new columns of some rows, shape (n, K); NaN in rows that lack an input, where they may.
 
         `first_row` is the first one's number in the file.
         """
-        inputs = plain_table(table, self.inputs)
+        told = {name: self.told[name] for name in self.inputs if name in self.told}
+        inputs = with_constants(plain_table(table, self.stored), told).select(list(self.inputs))
         missing = (
             np.zeros(table.num_rows, np.bool_)
             if self.missing == "error"
@@ -167,10 +176,10 @@ def table_writer(out: BinaryIO, to: Format, schema: pa.Schema, where: str) -> It
 def _check_flat(schema: pa.Schema, where: str, to: Format) -> None:
     import pyarrow as pa
 
-    for field in schema:
-        if pa.types.is_nested(field.type):
+    for column in schema:
+        if pa.types.is_nested(column.type):
             raise InvalidInputError(
-                f"column {field.name!r} of {where} holds {field.type} values, which {to} can't. "
+                f"column {column.name!r} of {where} holds {column.type} values, which {to} can't. "
                 "Write Parquet or JSON lines."
             )
 
