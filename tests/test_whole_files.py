@@ -63,6 +63,18 @@ def test_longest_file_name_can_be_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
+@pytest.mark.skipif(not Path("/dev/fd").is_dir(), reason="open files have no paths here")
+def test_pipe_without_a_name_is_refused_too() -> None:
+    ends = os.pipe()
+    try:
+        path = Path(f"/dev/fd/{ends[1]}")
+        with pytest.raises(InvalidInputError, match=r"is a named pipe\. Pass the name of a file"), open_target(path):
+            pass
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def test_device_and_pipe_are_refused_and_stay(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(os.devnull)

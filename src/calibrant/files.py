@@ -77,10 +77,10 @@ def whole_file(path: Path, *, private: bool = False, wait: float = 0.0) -> Itera
     OSError
         If it can't be written, as on a full disk; the error names the path.
     """
-    path = Path(os.path.realpath(path))
-    old = path.stat() if path.exists() else None
+    given, path = path, Path(os.path.realpath(path))
+    old = given.stat() if given.exists() else None  # of a pipe, `path` is no place
     if old is not None and (kind := special_kind(old.st_mode)):
-        raise InvalidInputError(f"{path} is {kind}. Pass the name of a file to write.")
+        raise InvalidInputError(f"{given} is {kind}. Pass the name of a file to write.")
     with _new_file(path, 0o600 if private or old is not None else 0o666, wait) as (part, file):
         yield file
         file.flush()
