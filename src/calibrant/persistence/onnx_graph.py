@@ -89,7 +89,12 @@ def to_onnx(
 
     Steps and knots are found by bisection in float64, so ties and steps are exact: float32 scores give what
     `predict_proba` gives of them, rounded to float32 at the end, also where knots lie closer than float32 can tell.
-    Only standard operators of opset 17 are used; for trees also those of opset 5 of ``ai.onnx.ml``, of 2024, such as
+    A float64 score that is rounded to float32 before may come to lie beyond a step. The classifiers of a
+    CalibratedClassifierCV are computed as ONNX has them, which is float32 for trees and support vector machines:
+    probabilities of smooth calibrators then differ by some 1e-6, those of steep ones by more, and next to a step by as
+    much as the step. A DataWarning says so where there are steps.
+
+    Only standard operators of opset 17 are used; for segments also those of opset 5 of ``ai.onnx.ml``, of 2024, such as
     TreeEnsemble in float64. Of a feature, NaN, infinity and a level that the fit has not seen are missing values, and
     so is any text that is no level. Whole-number levels from 2**53 on are refused.
 
