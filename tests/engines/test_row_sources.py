@@ -260,6 +260,21 @@ def test_a_broken_database_and_a_missing_package_say_so(tmp_path: Path, monkeypa
         summarise(path)
 
 
+@pytest.mark.parametrize("label", [[1], {"a": 1}, []], ids=repr)
+def test_labels_that_are_lists_or_records_are_refused(label: Any) -> None:
+    with pytest.raises(InvalidLabelError, match=r"column 'y' of the table row 0: .* is not a label"):
+        summarise(pa.table({"p": [0.5] * 4, "y": [label] * 4}), label="y", score="p")
+
+
+def test_runs_of_equal_values_are_read_as_the_values() -> None:
+    ends = pa.array([2, 3, 4], pa.int32())
+    runs = {"p": [0.25, 0.5, 0.75], "y": ["a", "b", "a"]}
+    table = pa.table({name: pa.RunEndEncodedArray.from_arrays(ends, pa.array(runs[name])) for name in runs})
+    found = summarise(table, label="y", score="p").distinct
+    assert found.weight.tolist() == [2.0, 1.0, 1.0]
+    assert found.positives.tolist() == [0.0, 1.0, 0.0]
+
+
 def test_a_stream_is_read_once_whatever_its_first_labels_are() -> None:
     p, y = np.linspace(0.0, 1.0, 1_000), np.repeat(["no", "yes"], 500)
     found = summarise(pa.table({"p": p, "y": y}).to_reader(100))

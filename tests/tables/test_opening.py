@@ -70,6 +70,9 @@ def test_folders_named_by_numbers_beyond_64_bits_are_text(number: str, tmp_path:
     [
         ("t.csv", b"", r"t\.csv is empty"),
         ("t.csv", b"\n\r\n\n", r"t\.csv is empty"),
+        ("t.jsonl", b"", r"t\.jsonl is empty: it has no row\."),
+        ("t.feather", b"FEA1rest", r"is Feather of version 1\. Read it by"),
+        ("t.arrow", b"\xff\xff\xff\xff\x78\x00\x00\x00", r"is a stream of Arrow\. Write a file"),
         ("t.csv", gzip.compress(CSV, mtime=0)[:-9], r"t\.csv can't be unpacked|t\.csv can't be read, or is broken"),
         ("t.csv.gz", CSV, r"is not packed as its suffix says\. Take \.gz off its name"),
         ("t.parquet.gz", gzip.compress(parquet_bytes(TABLE)), r"is Parquet packed by gzip.*Unpack it first"),

@@ -53,7 +53,18 @@ def test_types_that_a_format_lacks_are_refused(tmp_path: Path, rich_table: pa.Ta
         append_columns(source, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
     with pytest.raises(InvalidInputError, match=r"column 'raw' of .* can't be written as JSON \(it holds bytes\)"):
         append_columns(source, tmp_path / "out.jsonl", columns=NewColumns(["p"], ["q"], third))
+    pq.write_table(rich_table.select(["p", "raw"]), source)
+    with pytest.raises(InvalidInputError, match=r"in\.parquet can't be written as csv \(Invalid UTF8 payload\)"):
+        append_columns(source, tmp_path / "out.csv", columns=NewColumns(["p"], ["q"], third))
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
+
+
+def test_a_type_that_parquet_lacks_is_not_called_a_broken_file(tmp_path: Path) -> None:
+    span = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    source = pa.table({"p": [0.75], "span": span})
+    for suffix in ("parquet", "csv", "jsonl"):
+        with pytest.raises(InvalidInputError, match=f"the table can't be written as {suffix}"):
+            append_columns(source, tmp_path / f"out.{suffix}", columns=NewColumns(["p"], ["q"], third))
 
 
 def test_a_dictionary_of_each_row_group_becomes_values_in_an_arrow_file(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ class RowReader:
 
     def _find_classes(self, known: Sequence[Any] | None) -> npt.NDArray[Any]:
         """Return the sorted classes: those given, or read as far as it takes to see as many as there can be."""
+        import pyarrow as pa
         import pyarrow.compute as compute
 
         is_repeatable = self.source.is_repeatable
@@ -189,7 +190,10 @@ class RowReader:
         for batch in batches:
             seen.append(batch)
             self._refuse_missing(replace(batch, table=batch.table.select([self.label])), batches)
-            found.update(dict.fromkeys(compute.unique(batch.table.column(self.label)).to_pylist()))
+            column = batch.table.column(self.label)
+            if pa.types.is_nested(column.type):
+                as_labels(column, name=self.labels)  # which refuses lists and records
+            found.update(dict.fromkeys(compute.unique(column).to_pylist()))
             if is_repeatable:
                 seen.clear()
             if len(found) >= enough:

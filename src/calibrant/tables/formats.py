@@ -58,6 +58,8 @@ _FOREIGN = {
     b"\x80\x05": "is a pickle, which may run code. Save the frame as Parquet first.",
     b"\x93NUMPY": "is a NumPy array without names. Save it as the column of a CSV first.",
     b"SQLite format 3": "is a SQLite database. Write the table to CSV first.",
+    b"FEA1": "is Feather of version 1. Read it by pyarrow.feather, and write Parquet.",
+    b"\xff\xff\xff\xff": "is a stream of Arrow. Write a file: pyarrow.ipc.new_file in place of new_stream.",
     b"[": "holds one JSON array. Write one object per line: jq -c '.[]' FILE.json",
 }
 
@@ -304,7 +306,7 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, bool]:
 def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
     """Return the format that the first bytes say, or the stated one; refuse what no format here can be."""
     if not head:
-        raise InvalidInputError(f"{name} is empty: it has not even a header.")
+        raise InvalidInputError(f"{name} is empty: it has {'no row' if stated == 'jsonl' else 'not even a header'}.")
     for known, magic in _MAGIC.items():
         if head.startswith(magic) and stated in (None, known):
             return known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -152,25 +152,47 @@ def write_tables(
 @contextmanager
 def table_writer(out: BinaryIO, to: Format, schema: pa.Schema, where: str) -> Iterator[Callable[[pa.Table], None]]:
     """Open a writer of tables with the given schema."""
+    with _writable(where, to):
+        writer = _writer(out, to, schema, where)
+    put = partial(_write_json_lines, out, where) if writer is None else writer.write_table
+
+    def write(table: pa.Table) -> None:
+        with _writable(where, to):
+            put(table)
+
+    with writer or nullcontext():
+        yield write
+
+
+def _writer(out: BinaryIO, to: Format, schema: pa.Schema, where: str) -> Any:
+    """Return Arrow's writer of a format; None of JSON lines, which Arrow reads and does not write."""
     match to:
         case "parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetWriter(out, schema) as parquet:
-                yield parquet.write_table
+            return pq.ParquetWriter(out, schema)
         case "arrow":
             import pyarrow as pa
 
-            with pa.ipc.new_file(out, schema) as arrow:
-                yield arrow.write_table
+            return pa.ipc.new_file(out, schema)
         case "csv" | "tsv":
             import pyarrow.csv as pc
 
             _check_flat(schema, where, to)
-            with pc.CSVWriter(out, schema, write_options=pc.WriteOptions(delimiter=DELIMITERS[to])) as delimited:
-                yield delimited.write_table
-        case "jsonl":  # which Arrow reads and does not write
-            yield partial(_write_json_lines, out, where)
+            return pc.CSVWriter(out, schema, write_options=pc.WriteOptions(delimiter=DELIMITERS[to]))
+        case "jsonl":
+            return None
+
+
+@contextmanager
+def _writable(where: str, to: Format) -> Iterator[None]:
+    """Turn what Arrow says of values that a format can't hold into an error that says so."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{where} can't be written as {to} ({error!s:.200}). Write another format.") from None
 
 
 def _check_flat(schema: pa.Schema, where: str, to: Format) -> None:
