@@ -207,6 +207,8 @@ def test_what_apply_cannot_use_is_refused(tmp_path: Path) -> None:
         apply(fitted(), rows, tmp_path / "o.xyz")
     with pytest.raises(InvalidInputError, match="already has a column 'q'"):
         apply(fitted(), rows, tmp_path / "o.csv", column="q")
+    with pytest.raises(InvalidInputError, match="the new column has no name"):
+        apply(fitted(), rows, tmp_path / "o.csv", column="")
     with pytest.raises(ShapeError, match="has no rows"):
         apply(fitted(), {"p": []}, tmp_path / "o.csv")
     source = write_source(tmp_path / "in")

@@ -82,6 +82,8 @@ class NewColumns:
         told = {name: value for name, value in self.told.items() if name not in names}
         inputs = select_columns(self.inputs, [*names, *told], where)
         for name in self.outputs:
+            if not name:
+                raise InvalidInputError("the new column has no name. Pass one with --column (column= in Python).")
             if name in names or name in told:
                 raise InvalidInputError(
                     f"{where} already has a column {name!r}. Choose another name with --column (column= in Python)."
