@@ -74,7 +74,7 @@ def test_a_full_disk_leaves_whole_parts_only_and_the_next_run_ends_with_the_same
     for target in ("out", "whole"):
         again = [sys.executable, "-m", "calibrant", *map(str, command), str(tmp_path / target)]
         last = subprocess.run(again, check=True, capture_output=True, text=True)
-        assert ("1 were there already" in last.stdout) == (target == "out")
+        assert ("1 was there already" in last.stdout) == (target == "out")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 

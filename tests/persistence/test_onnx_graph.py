@@ -165,6 +165,8 @@ def test_arguments_are_refused_by_name() -> None:
         to_onnx(calibrator, dtype="float16")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="a model of n_columns=3 has 3 columns, but this calibrator was fitted for"):
         to_onnx(calibrator, n_columns=3)
+    with pytest.raises(InvalidTypeError, match="n_columns='2' is not a whole number"):
+        to_onnx(calibrator, n_columns="2")  # type: ignore[arg-type]
     with pytest.raises(NotFittedError, match="this BetaCalibrator is not fitted"):
         to_onnx(cb.BetaCalibrator())
     with pytest.raises(InvalidTypeError, match="can't export 'x' of type str"):

@@ -85,7 +85,7 @@ def command(
     with progress("Calibrating") as advance:
         done = engines.apply(fitted, file, output, format=format, table=table, progress=advance, **how)
     if output != "-":
-        kept = f"; {done.n_kept:,} were there already" if done.n_kept else ""
+        kept = f"; {done.n_kept:,} {'was' if done.n_kept == 1 else 'were'} there already" if done.n_kept else ""
         parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
         fate = "left out" if missing == "skip" else "without a probability"
         lacking = f"; {count(done.n_missing, 'row')} without a score, {fate}" if done.n_missing else ""

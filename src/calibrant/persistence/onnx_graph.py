@@ -23,6 +23,7 @@ from calibrant.persistence.documents import check_fitted
 from calibrant.persistence.files import write_whole
 from calibrant.phrases import has_half_pair
 from calibrant.terms import Builder, Operation, Term, knot_pieces
+from calibrant.validation import check_integer
 
 FloatType: TypeAlias = Literal["float64", "float32"]
 FLOAT_TYPES: tuple[FloatType, ...] = get_args(FloatType)
@@ -148,6 +149,7 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     calibrator.check_exportable()
     width = calibrator.widths[0] if n_columns is None else n_columns
     if n_columns is not None:
+        check_integer("n_columns", n_columns, minimum=1)
         calibrator.check_width(n_columns, f"a model of n_columns={n_columns!r:.20}")
     b = OnnxBuilder(width, calibrator.feature_names)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
