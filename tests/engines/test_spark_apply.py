@@ -66,6 +66,21 @@ def test_a_data_frame_gets_the_probabilities_of_memory_and_keeps_what_it_has(spa
     assert np.abs(values - wanted).max() <= (0.0 if is_python else 1e-12)
 
 
+@pytest.mark.parametrize("groups", [["007", "\u00e9'", "${x}"], [0, 7, -3]], ids=["text", "numbers"])
+def test_groups_are_no_scores(spark: Any, groups: list[Any], tmp_path: Path) -> None:
+    """Text groups are never read as numbers, and numbers of groups don't hide scores that are refused."""
+    table = pa.table(rows()).append_column("g", pa.array([groups[i % 3] for i in range(N)]))
+    p, by_row = table["p"].to_numpy(), table["g"].to_pylist()
+    calibrator = cb.GroupedCalibrator("sigmoid").fit(p, table["y"].to_numpy(), groups=by_row)
+    calibrator.score_names_, calibrator.group_name_ = ("p",), "g"
+    frame = spark.createDataFrame(table).repartition(2)
+    got = apply(calibrator, frame).toArrow().sort_by("id")
+    assert np.array_equal(got["p_calibrated"], calibrator.predict_proba(p, groups=by_row))
+    assert apply(calibrator, frame, tmp_path / "out").n_rows == N
+    with pytest.raises(InvalidProbabilityError, match=r"1\.5 is outside \[0, 1\].*That is one of 1 of 600 rows"):
+        apply(calibrator, frame.selectExpr("*", "if(id = 7, 1.5, p) as q"), score="q")
+
+
 def test_tables_and_folders_come_and_go(spark: Any, tmp_path: Path) -> None:
     table = pa.table(rows())
     calibrator = fit(cb.IsotonicCalibrator(), table)

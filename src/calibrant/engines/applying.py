@@ -125,8 +125,8 @@ def apply(
     if is_spark(source):
         spark = open_spark(source, table)
         if target is None:
-            return with_probabilities(fitted, spark, new, column)
-        return write_probabilities(fitted, spark, target, new, column)
+            return with_probabilities(fitted, spark, new, column, columns.group)
+        return write_probabilities(fitted, spark, target, new, column, columns.group)
     if target is None:
         raise InvalidInputError("only of a Spark data frame the result can be left to Spark. Name a target to write.")
     return append_columns(

@@ -26,17 +26,18 @@ _MOST_NUMBERS = 2_048
 _NUMBERS = ("float", "double", "byte", "short", "integer", "long")
 
 
-def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -> Any:
+def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str, group: str | None) -> Any:
     """Return the data frame with new columns, which Spark computes when they are asked for.
 
-    One query over the score columns comes first: it counts the rows that `predict_proba` refuses.
+    `group` is the column of groups, of what was fitted by group: all other required inputs are scores. One query over
+    these comes first: it counts the rows that `predict_proba` refuses.
 
     Maps of at most 2,048 numbers are SQL, which Spark compiles. Larger ones, which it would search more slowly than it
     sends rows to Python and back, and classes coupled by likelihood, which SQL can't say, run in Python on record
     batches. SQL equals `predict_proba` to 1e-12, Python bit for bit.
     """
     new = new.of(source.names, source.name)
-    _refuse_rows(fitted, source, new)
+    _refuse_rows(fitted, source, new, group)
     lacks_some = reduce(operator.or_, map(source.is_missing, new.required))
     if new.missing == "skip":
         source = SparkSource(source.frame.filter(~lacks_some), source.name)
@@ -51,7 +52,12 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
 
 
 def write_probabilities(
-    fitted: Fitted, source: SparkSource, target: str | os.PathLike[str], new: NewColumns, prefix: str
+    fitted: Fitted,
+    source: SparkSource,
+    target: str | os.PathLike[str],
+    new: NewColumns,
+    prefix: str,
+    group: str | None,
 ) -> Applied:
     """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
 
@@ -64,7 +70,7 @@ def write_probabilities(
     there = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     if any(path[0] != "." and path != "_temporary" for path in there):
         raise InvalidInputError(f"the folder {name} is not empty: it holds {min(there)}. Pass a new folder.")
-    frame = with_probabilities(fitted, source, new, prefix)
+    frame = with_probabilities(fitted, source, new, prefix, group)
     frame.write.mode("overwrite" if folder.is_dir() else "error").parquet(name)
     n_parts, n_missing = len(frame.sparkSession.read.parquet(name).inputFiles()), 0
     if new.missing != "error":
@@ -81,7 +87,7 @@ def _without_values(frame: Any, where: Any, names: Sequence[str]) -> Any:
     return frame.withColumns({name: sf.when(~where, column_of(name)) for name in names})
 
 
-def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
+def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns, group: str | None) -> None:
     """Raise where `predict_proba` would, of all rows at once."""
     from pyspark.sql import functions as sf
 
@@ -94,7 +100,7 @@ def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns) -> None:
         is_missing = reduce(operator.or_, map(source.is_missing, inputs))
         gate(source.frame.filter(~is_missing).limit(1))  # which knows why it refuses that type
     low, high = fitted.score_range
-    columns = [column_of(name).cast("double") for name in inputs]
+    columns = [column_of(name).cast("double") for name in inputs if name != group]
     is_usable = sf.lit(True)
     for column in columns:
         is_usable = is_usable & column.between(sf.lit(low), sf.lit(high))
