@@ -172,10 +172,39 @@ def test_one_bad_file_keeps_no_other_from_being_checked(run: Run, project: None)
     write(f'{TWO_CHECKS}\n[[check]]\nname = "bad"\nfiles = "bad.csv"\n')
     result = run("check -o page.html --markdown summary.md")
     assert result.exit_code == 2
-    assert "bad: bad.csv: column 'p' of bad.csv line 3: 1.7 is outside [0, 1]" in result.stderr
+    assert "bad: column 'p' of bad.csv line 3: 1.7 is outside [0, 1]" in result.stderr
     assert "1 file could not be measured; of the others all 4 gates passed" in result.stdout
     assert "1.7 is outside" in Path("page.html").read_text("utf-8")
     assert "could not be measured" in Path("summary.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("", "Pass --missing skip (missing='skip' in Python) to leave such rows out. {}: missing"),
+        ('score = "z"', "pass --input logit, or turn them into probabilities first. {}: input"),
+        ('label = "k"\nmissing = "skip"', "--score 'p*'.) {}: score"),
+        ('score = "q"', "has no column 'q'. Its columns are: 'y', 'p', 'z', 'k'."),
+    ],
+)
+def test_what_mends_a_file_is_said_as_a_key(run: Run, keys: str, said: str) -> None:
+    Path("rows.csv").write_text("y,p,z,k\n0,0.5,-3,a\n1,,2,b\n1,0.5,2,c\n0,0.5,2,d\n")
+    write(f'max.brier = 1\n[[check]]\nname = "a"\nfiles = "rows.csv"\n{keys}\n')
+    result = run("check -o page.html --markdown summary.md")
+    assert result.exit_code == 2
+    assert said.format("In the project file options are keys") in result.stderr
+    assert 'input="logit"' not in result.stderr
+    assert result.stderr.count("rows.csv") == 1
+    assert ("options are keys" in Path("summary.md").read_text("utf-8")) is ("options are keys" in result.stderr)
+
+
+def test_a_database_of_several_tables_asks_for_the_key(run: Run) -> None:
+    with duckdb.connect("two.duckdb") as database:
+        for name in ("a", "b"):
+            database.execute(f"CREATE TABLE {name} AS SELECT 0.5 AS p, 1 AS y")
+    write('max.brier = 1\n[[check]]\nname = "a"\nfiles = "two.duckdb"\n')
+    said = "Name one with --table. In the project file options are keys: table"
+    assert said in run("check").stderr
 
 
 def test_what_goes_together_is_taken_together(run: Run, binary: pa.Table) -> None:
@@ -293,7 +322,7 @@ WRONG = {
     "one check": (NEAR.replace("[[check]]", "[check]"), "check", "check: an object of 3 is not a list"),
     "suffix": (NEAR, "check -o page.pdf", "-o page.pdf doesn't say what to write"),
     "over the input": (NEAR, "check --markdown notes.md --config notes.md", "notes.md is the file that is read"),
-    "missing column": (f"{NEAR}label = 'z'\n", "check", "a: scores.csv: scores.csv has no column 'z'"),
+    "missing column": (f"{NEAR}label = 'z'\n", "check", "a: scores.csv has no column 'z'"),
     "time alone": (f"{NEAR}time = 'row'\n", "check", "a: scores.csv: time and label_end go together"),
     "not UTF-8": (b"label = '\xff'\n", "check", "no TOML file: 'utf-8' codec"),
     "broken default": ("lable = 1\n", "evaluate scores.csv", "line 1: the shared table: unknown key 'lable'"),

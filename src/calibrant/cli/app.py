@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import sys
 import traceback
@@ -18,6 +17,7 @@ import click
 
 from calibrant._version import __version__
 from calibrant.cli.common import ExamplesMixin, echo, is_terminal
+from calibrant.cli.option_texts import in_options
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 from calibrant.kernels import tell_of_compiling
 from calibrant.phrases import for_terminal
@@ -46,17 +46,6 @@ COMMANDS = {
     "runs": "List, show, compare and export training runs.",
 }
 USAGE_ERROR, OUR_FAULT = 2, 3
-#: What is said of a number with a decimal comma.
-_WITH_COMMA = re.compile(r"('-?\d*,\d+(?:[eE][-+]?\d+)?' is not a number\.) Convert the column to floats first\.")
-#: What is said of labels that are scores, of arguments in Python.
-_SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) first, (?:scores|labels) second\.")
-#: What is said of a file without a column that is taken where none is named, and the options that name it.
-_NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
-_BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
-#: Arguments whose names begin a message, by the options that set them.
-_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table", "n_draws": "--draws"}
-#: What is said of a database that is not FILE, whose table no option names.
-_SEVERAL_TABLES = "Name one with table=."
 #: What a shell reports of a program that was interrupted, and of one whose reader went away.
 INTERRUPTED, BROKEN_PIPE = 130, 141
 
@@ -124,7 +113,7 @@ class Commands(ExamplesMixin, click.Group):
             with _orderly_end(), _plain_warnings():
                 return super().invoke(ctx)
         except CalibrantError as error:
-            raise Refusal(_in_options(str(error), takes_input=self._takes_input(ctx))) from None
+            raise Refusal(in_options(str(error), takes_input=self._takes_input(ctx))) from None
         except BrokenPipeError:
             _forget_output()
             ctx.exit(BROKEN_PIPE)
@@ -160,20 +149,6 @@ def _say_compiling(is_kept: bool) -> None:
     else:
         text = "Compiling loops: no folder to keep them in can be written. Set NUMBA_CACHE_DIR to one."
     sys.stderr.write(f"{text}\n")  # not by click, which writes past the line that shows the progress
-
-
-def _in_options(message: str, *, takes_input: bool) -> str:
-    """Say in options of commands what errors say in Python."""
-    from calibrant.validation import LOGIT_ADVICE
-
-    fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
-    message = message.replace(LOGIT_ADVICE, fix)
-    message = message.replace(_SEVERAL_TABLES, "Write the one that is meant to a file, such as Parquet.")
-    message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
-    for argument, option in _ARGUMENTS.items():
-        message = re.sub(rf"^{argument}=", f"{option} ", message)
-    message = _NOT_NAMED.sub(lambda found: f"{found[0]} Name {_BY_DEFAULT[found[1]]}.", message)
-    return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
 
 
 class Refusal(click.ClickException):

@@ -14,7 +14,7 @@ from calibrant.cli import choices, common
 from calibrant.cli.data import Request
 from calibrant.cli.evaluate import measure_large, measure_rows
 from calibrant.cli.gates import check_gates, gate_results
-from calibrant.cli.option_texts import check_output, check_suffix
+from calibrant.cli.option_texts import check_output, check_suffix, in_keys
 from calibrant.cli.project import Check, Project, find_project, read_project
 from calibrant.cli.report import report_on
 from calibrant.cli.table_options import as_lines
@@ -159,7 +159,7 @@ def _run(check: Check, request: Request, problem: str, *, with_report: bool) -> 
         assert report is None or isinstance(report, Report)  # noqa: S101 - of one model, as it was measured
     except (CalibrantError, OSError) as error:
         where = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
-        problem = f"{where}{error.strerror}" if isinstance(error, OSError) else str(error)
+        problem = f"{where}{error.strerror}" if isinstance(error, OSError) else in_keys(str(error))
         problem = as_lines(problem, request.file, request.format)
         return CheckedFile(check.name, request.file, problem), {**about, "problem": problem}
     results = gate_results(gates, scores)
@@ -213,7 +213,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
         common.echo(common.table(("check", "gate", "value", f"{level}interval", ""), rows, left=2))
     for each in checked:
         if each.problem:
-            common.echo(f"\n{each.called}: {each.problem}", err=True)
+            common.echo(f"\n{each.problem_of}: {each.problem}", err=True)
             continue
         if each.failed:
             common.echo(common.prose(f"\n{each.called}: {each.verdict}"))

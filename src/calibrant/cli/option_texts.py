@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
 LAYOUT = ("delimiter", "decimal", "encoding")
 #: Delimiters that are hard to type.
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
+#: What is said of a number with a decimal comma.
+_WITH_COMMA = re.compile(r"('-?\d*,\d+(?:[eE][-+]?\d+)?' is not a number\.) Convert the column to floats first\.")
+#: What is said of labels that are scores, of arguments in Python.
+_SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) first, (?:scores|labels) second\.")
+#: What is said of a file without a column that is taken where none is named, and the options that name it.
+_NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
+_BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
+#: Arguments whose names begin a message, by the options that set them.
+_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table", "n_draws": "--draws"}
+#: What is said of a database that is not FILE, whose table no option names.
+_SEVERAL_TABLES = "Name one with table=."
+#: An option in a message.
+_AN_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 
 
 def said_format(options: Mapping[str, Any]) -> FormatLike:
@@ -112,3 +126,26 @@ def labelled_classes(given: str, kind: pa.DataType) -> list[Any]:
 def with_label_end(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in which a time alone says that each label was known at once, as folds in time take it."""
     return {**options, "label_end": options["label_end"] or options["time"]}
+
+
+def in_options(message: str, *, takes_input: bool) -> str:
+    """Say in options of commands what errors say in Python."""
+    from calibrant.validation import LOGIT_ADVICE
+
+    fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
+    message = message.replace(LOGIT_ADVICE, fix)
+    message = message.replace(_SEVERAL_TABLES, "Write the one that is meant to a file, such as Parquet.")
+    message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
+    for argument, option in _ARGUMENTS.items():
+        message = re.sub(rf"^{argument}=", f"{option} ", message)
+    message = _NOT_NAMED.sub(lambda found: f"{found[0]} Name {_BY_DEFAULT[found[1]]}.", message)
+    return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
+
+
+def in_keys(message: str) -> str:
+    """Say what `in_options` does, and that the project file has keys in place of options."""
+    message = in_options(message.replace("with table=", "with --table"), takes_input=True)
+    option = _AN_OPTION.search(message)
+    if option is None:
+        return message
+    return f'{message} In the project file options are keys: {option[1].replace("-", "_")} = "...".'

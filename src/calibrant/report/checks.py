@@ -75,6 +75,11 @@ class CheckedFile:
         """What the file is called in a list of many."""
         return f"{self.check}: {self.file}"
 
+    @property
+    def problem_of(self) -> str:
+        """What stands before the problem: the check alone where the problem names the file."""
+        return self.check if self.file in self.problem else self.called
+
     def to_dict(self) -> dict[str, Any]:
         """Return all but the report as plain values, and the report's summary; what is not finite becomes None."""
         own = plain({entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "report"})
@@ -122,7 +127,7 @@ class CheckReport(pages.PageReport):
 
     def _overview(self) -> pages.Page:
         """Return the page without its sections."""
-        problems = [f"{_named(each)}: {each.problem}" for each in self._files if each.problem]
+        problems = [f"{pages.name(each.problem_of, _SHORT)}: {each.problem}" for each in self._files if each.problem]
         failed = [f"{_named(each)}: {_failures(each)}." for each in self._files if each.failed]
         n_gates = sum(len(each.gates) for each in self._files)
         answers = [
