@@ -45,6 +45,7 @@ SLOW = (
 FEW = {"list", "float32", "big-endian", "objects", "read-only", "pandas", "strings"}
 #: Public names that take no rows, and where what they take is tested.
 ELSEWHERE = {
+    "Scores": "what evaluate returns: tests/test_readable_results.py",
     "SegmentMeanCalibrator": "features and numbers: tests/segments/test_segment_means.py",
     "SegmentCalibrator": "tests/segments/test_segment_calibrator.py takes features besides scores",
     "compare_models": "probabilities by name: tests/metrics/test_model_comparison.py",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
 import calibrant as cb
+from public_names import public_objects
 
 LATE = ("duckdb", "jinja2", "matplotlib", "numba", "pandas", "polars", "pyarrow", "scipy.stats", "sklearn")
 
@@ -42,6 +46,24 @@ def test_every_public_name_resolves(name: str) -> None:
 def test_public_names_are_unique_and_listed_by_dir() -> None:
     assert len(set(cb.__all__)) == len(cb.__all__)
     assert set(cb.__all__) <= set(dir(cb))
+
+
+def test_what_public_functions_return_is_public() -> None:
+    """What `evaluate` or `compare` returns has a page of its own, which says what it holds."""
+    found = {
+        full: getattr(import_module(full.rpartition(".")[0]), full.rpartition(".")[2]) for full in public_objects()
+    }
+    public = {value.__name__ for value in found.values() if isinstance(value, type)}
+    hidden = set()
+    for full, function in found.items():
+        if not inspect.isfunction(function):
+            continue
+        returned = str(inspect.unwrap(function).__annotations__.get("return", ""))
+        named = {name: inspect.unwrap(function).__globals__.get(name) for name in re.findall(r"\b[A-Z]\w+", returned)}
+        ours = {k for k, v in named.items() if isinstance(v, type) and v.__module__.startswith("calibrant.")}
+        abstract = {k for k in ours if inspect.isabstract(named[k]) or getattr(named[k], "_is_protocol", False)}
+        hidden |= {f"{full} -> {name}" for name in ours - abstract - public}
+    assert not hidden
 
 
 def test_unknown_name_is_an_attribute_error() -> None:

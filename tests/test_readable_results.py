@@ -66,6 +66,9 @@ NO_RESULTS = {
     "ThresholdRecalibrator": "a recalibrator",
     "RankPreservingCalibrator": "a calibrator",
     "CalibrationDisplay": "a display",
+    "Bars": "checked rows",
+    "OutOfFold": "probabilities of rows, and the calibrator of the run",
+    "MetaLearner": "a model of models",
     "Run": "a folder",
     "Bundle": "models and calibrators",
     "Member": "a model and its calibrator",
@@ -89,6 +92,7 @@ RNG = np.random.default_rng(20)
 TRUTH = RNG.random(600)
 Y = RNG.random(600) < TRUTH
 P = TRUTH**2
+MOVES = np.where(Y, 0.02, -0.02)
 MATRIX = RNG.dirichlet([1.0, 2.0, 3.0], 60)
 LABELS = np.array([RNG.choice(3, p=row) for row in MATRIX])
 MEANS = RNG.normal(size=400)
@@ -215,6 +219,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "AutoReport": lambda: cb.AutoCalibrator().fit(P, Y).report_,
     "Candidate": lambda: EXAMPLES["AutoReport"]().blend,
     "Applied": lambda: engines.Applied(600, n_missing=2),
+    "SizingError": lambda: training.sizing_error(Y, P),
+    "SizingReduction": lambda: training.sizing_reduction(Y, P, TRUTH),
+    "ThresholdResult": lambda: training.threshold_table(Y, P, label_return=MOVES)[3],
+    "ThresholdChoice": lambda: training.choose_threshold(Y, P, label_return=MOVES),
     "Equity": lambda: training.trade(np.full(40, 0.1), np.linspace(-0.1, 0.1, 40), cost_bp=5),
 }
 

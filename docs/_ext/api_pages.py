@@ -22,7 +22,7 @@ SECTIONS = {
     "Files": lambda name: name in {"load", "save"},
     "Pictures": lambda name: name.endswith("Display"),
     "Pages": lambda name: name.endswith("Report"),
-    "Values": lambda name: name in {"CalibrationMetrics", "Curve", "Score", "ScoreSummary"},
+    "Values": lambda name: name in {"CalibrationMetrics", "Comparison", "Curve", "Score", "ScoreSummary", "Scores"},
 }
 
 #: A bar that is not in code.

@@ -34,7 +34,7 @@ from calibrant.calibrators import (
 )
 from calibrant.chain import Chain as Chain
 from calibrant.classifier import CalibratedClassifierCV as CalibratedClassifierCV
-from calibrant.comparison import compare as compare
+from calibrant.comparison import Comparison as Comparison, compare as compare
 from calibrant.displays import (
     CalibrationDisplay as CalibrationDisplay,
     ComparisonDisplay as ComparisonDisplay,
@@ -71,7 +71,12 @@ from calibrant.report import (
     RankPreservingReport as RankPreservingReport,
     Report as Report,
 )
-from calibrant.results import CalibrationMetrics as CalibrationMetrics, Curve as Curve, Score as Score
+from calibrant.results import (
+    CalibrationMetrics as CalibrationMetrics,
+    Curve as Curve,
+    Score as Score,
+    Scores as Scores,
+)
 from calibrant.segments import (
     SegmentCalibrator as SegmentCalibrator,
     SegmentMeanCalibrator as SegmentMeanCalibrator,

@@ -86,6 +86,7 @@ class Comparison(Plain):
     Attributes
     ----------
     methods : tuple of Compared
+        Each has `name`, `log_loss`, `log_loss_difference` with `value`, `low` and `high`, and the same of `brier`.
     baseline : str
         The method that differences are to: "none", or "sigmoid" where scores are no probabilities; of several models
         that of the first one.

@@ -56,6 +56,7 @@ from calibrant.metrics.slope_intercept import (
 )
 from calibrant.metrics.smooth_ece import smooth_ece as smooth_ece
 from calibrant.metrics.without_labels import expected_scores as expected_scores
+from calibrant.results import JointTest as JointTest
 
 # isort: split
 # For other folders of calibrant; no part of the public API.

@@ -1,11 +1,14 @@
 """What the pipeline offers by name; each is loaded when it is first used."""
 
-from calibrant.training.bars import as_bars as as_bars, read_bars as read_bars
+from calibrant.training.bars import Bars as Bars, as_bars as as_bars, read_bars as read_bars
 from calibrant.training.bundle import Bundle as Bundle, Member as Member, Prediction as Prediction
 from calibrant.training.config import TrainConfig as TrainConfig, read_config as read_config
 from calibrant.training.equity import Equity as Equity, buy_and_hold as buy_and_hold, trade as trade
 from calibrant.training.mlflow_export import export_to_mlflow as export_to_mlflow
-from calibrant.training.out_of_fold import out_of_fold_predictions as out_of_fold_predictions
+from calibrant.training.out_of_fold import (
+    OutOfFold as OutOfFold,
+    out_of_fold_predictions as out_of_fold_predictions,
+)
 from calibrant.training.refresh import RefreshResult as RefreshResult, refresh_run as refresh_run
 from calibrant.training.run_folder import Run as Run, find_run as find_run, list_runs as list_runs, load_run as load_run
 from calibrant.training.sizing import (
@@ -14,9 +17,19 @@ from calibrant.training.sizing import (
     linear_stakes as linear_stakes,
 )
 from calibrant.training.sources import open_source as open_source
-from calibrant.training.stacking import fit_meta_learner as fit_meta_learner
-from calibrant.training.stake_errors import sizing_error as sizing_error, sizing_reduction as sizing_reduction
-from calibrant.training.thresholds import choose_threshold as choose_threshold, threshold_table as threshold_table
+from calibrant.training.stacking import MetaLearner as MetaLearner, fit_meta_learner as fit_meta_learner
+from calibrant.training.stake_errors import (
+    SizingError as SizingError,
+    SizingReduction as SizingReduction,
+    sizing_error as sizing_error,
+    sizing_reduction as sizing_reduction,
+)
+from calibrant.training.thresholds import (
+    ThresholdChoice as ThresholdChoice,
+    ThresholdResult as ThresholdResult,
+    choose_threshold as choose_threshold,
+    threshold_table as threshold_table,
+)
 from calibrant.training.training_run import (
     run_predictions as run_predictions,
     run_stack as run_stack,

@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.dependence import as_label_times, block_draws, block_length
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray, normal_quantile
+from calibrant.results import Plain
 from calibrant.summary import equal_mass_bins
 from calibrant.training.directions import Directions, read_moves
 from calibrant.training.sizing import StakeRule, as_rule
@@ -18,8 +19,8 @@ from calibrant.validation import ArrayLike, as_generator, check_fraction, check_
 _N_FLOOR, _N_DRAWS = 200, 1000
 
 
-@dataclass(frozen=True, slots=True)
-class SizingError:
+@dataclass(frozen=True, slots=True, repr=False)
+class SizingError(Plain):
     """How far stakes are from those that the realised rates ask for.
 
     Attributes
@@ -37,8 +38,8 @@ class SizingError:
     n_rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class SizingReduction:
+@dataclass(frozen=True, slots=True, repr=False)
+class SizingReduction(Plain):
     """By how much calibration lowers the sizing error.
 
     Attributes

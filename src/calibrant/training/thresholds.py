@@ -13,7 +13,8 @@ from calibrant.dependence import TimeArray, as_label_times, effective_rows
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import wilson
 from calibrant.numerics import BoolArray, FloatArray
-from calibrant.results import plain
+from calibrant.readable import rows_as_columns
+from calibrant.results import Plain, plain
 from calibrant.training.block_bootstrap import PairedMean, paired_means
 from calibrant.training.directions import Directions, read_moves
 from calibrant.training.equity import Equity, Moments, compare_growth, growth_draws
@@ -27,8 +28,8 @@ _LEAST_TRADES = 10.0
 _N_DRAWS = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ThresholdResult(Plain):
     """What trading only above one threshold promised and gave.
 
     Attributes
@@ -68,13 +69,9 @@ class ThresholdResult:
     final: float
     per: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values; what is not finite becomes None."""
-        return {name: plain(value) for name, value in asdict(self).items()}
 
-
-@dataclass(frozen=True, slots=True)
-class ThresholdChoice:
+@dataclass(frozen=True, slots=True, repr=False)
+class ThresholdChoice(Plain):
     """A threshold, or None: do not trade.
 
     Attributes
@@ -89,6 +86,12 @@ class ThresholdChoice:
     threshold: float | None
     reason: str
     table: tuple[ThresholdResult, ...]
+
+    def _columns(self) -> dict[str, Sequence[Any]]:
+        return rows_as_columns([asdict(each) for each in self.table])
+
+    def _before(self) -> list[str]:
+        return [self.reason]
 
 
 @dataclass(frozen=True, slots=True)
