@@ -59,6 +59,8 @@ def test_one_cluster_leaves_nothing_to_fit_to() -> None:
     for fit in (cb.AutoCalibrator().fit, cb.compare):
         with pytest.raises(InvalidInputError, match="all rows are of one cluster"):
             fit(p, y, cluster=np.zeros(100))
+        with pytest.raises(InvalidInputError, match="each class is in one cluster alone, so nothing is left to fit to"):
+            fit(p, y, cluster=y)
 
 
 def test_labels_that_all_overlap_leave_nothing_to_fit_to() -> None:

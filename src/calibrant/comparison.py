@@ -88,8 +88,8 @@ class Comparison(Plain):
     methods : tuple of Compared
         Each has `name`, `log_loss`, `log_loss_difference` with `value`, `low` and `high`, and the same of `brier`.
     baseline : str
-        The method that differences are to: "none", or "sigmoid" where scores are no probabilities; of several models
-        that of the first one.
+        The method that differences are to: "none", or where scores are no probabilities the first of the methods, by
+        default "sigmoid"; of several models that of the first one.
     n_rows, n_folds : int
     level : float
         Nominal coverage of each interval.

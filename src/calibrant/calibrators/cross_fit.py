@@ -53,7 +53,9 @@ def row_splits(
     else:
         found = list(_splits_by(cv, rows))
     if len(found) < 2:
-        what = "all rows are of one cluster" if rows.cluster is not None else f"cv={cv!r} holds out one part only"
+        what = f"cv={cv!r} holds out one part only"
+        if rows.cluster is not None:  # clusters without a class in common go into one fold
+            what = "each class is in one cluster alone" if rows.cluster.any() else "all rows are of one cluster"
         raise InvalidInputError(f"{what}, so nothing is left to fit to. Pass rows that can be held out in two parts.")
     bare = next((split for split in found if not split.fitted.any()), None)
     if bare is not None:

@@ -58,7 +58,8 @@ def command(
     """Rank the methods of calibration by held-out log loss on the scores and labels in FILE.
 
     Every method calibrates the same folds, each by a fit to the others. Intervals are of the paired difference to the
-    scores as they are; below zero is better. --json has that of the Brier score too.
+    scores as they are, or of --input score to the first of the methods, by default the sigmoid. Below zero is better.
+    --json has that of the Brier score too.
 
     --versus names the scores of other models: all methods of all models are ranked together on the same folds, with
     differences to the scores of the first model as they are. So says the table which model is best once it is
