@@ -139,6 +139,18 @@ def test_weight_two_equals_two_rows_but_for_the_effective_number() -> None:
             assert doubled[key].high - doubled[key].low < plain[key].high - plain[key].low
 
 
+def test_rounding_makes_no_model_better_and_what_it_tells_apart_at_0_does() -> None:
+    """A map that left scores alone was found better by 0.000, for the logits that they went by."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.02, 0.98, 2_000).round(4)
+    y = rng.random(p.size) < p
+    rounded = np.where(y, np.nextafter(p, 1.0), p)
+    assert (rounded != p).any()
+    assert cb.compare_models(y, {"a": p, "b": rounded}).verdict == "'b' gives the same probabilities as 'a'."
+    wrong, less_wrong = (np.where(np.arange(p.size) == y.argmin(), last, p) for last in (1.0, np.nextafter(1.0, 0.0)))
+    assert "predicts better" in cb.compare_models(y, {"a": wrong, "b": less_wrong}).verdict
+
+
 def test_the_same_probabilities_differ_in_nothing_and_a_rising_map_keeps_the_order() -> None:
     y, a, _ = draw()
     same = cb.compare_models(y, {"a": a, "b": a.copy()})

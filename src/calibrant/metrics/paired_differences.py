@@ -36,9 +36,11 @@ from calibrant.rows import Rows
 
 #: Names of the scores whose differences are measured; more is better of the last one alone.
 COMPARED = ("log_loss", "brier", "ece_debiased", "auc")
-#: With probabilities that are the same in every row, nothing differs.
+#: With probabilities that are the same in every row but for rounding, nothing differs.
 _SAME = Estimate(0.0, 0.0, 0.0, "same probabilities")
 _SAME_ORDER = Estimate(0.0, 0.0, 0.0, "same order")
+#: Probabilities that are no further apart may have been rounded differently.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Model:
 
 def difference_estimates(model: Model, champion: Model, *, n_bins: int, level: float) -> dict[str, Estimate]:
     """Estimate the scores of a model less those of the champion, by the names of the scores."""
-    if np.array_equal(model.rows.scores, champion.rows.scores):
+    if _are_same(model.rows, champion.rows):
         return dict.fromkeys(COMPARED, _SAME)
     return {
         "log_loss": _of_losses(model.rows, champion.rows, level, is_log=True),
@@ -59,6 +61,16 @@ def difference_estimates(model: Model, champion: Model, *, n_bins: int, level: f
         "ece_debiased": _of_errors(model, champion, n_bins),
         "auc": _of_areas(model, champion, level),
     }
+
+
+def _are_same(rows: Rows, of_champion: Rows) -> bool:
+    """Whether probabilities differ by rounding only, as those do that a map leaves alone by way of their logits.
+
+    Losses tell apart what lies within rounding of 0 or 1.
+    """
+    if not np.allclose(rows.scores, of_champion.scores, rtol=0.0, atol=_ROUNDING):
+        return False
+    return np.allclose(row_log_loss(rows), row_log_loss(of_champion), rtol=1e-9, atol=_ROUNDING)
 
 
 def _of_losses(model: Rows, champion: Rows, level: float, *, is_log: bool) -> Estimate:
