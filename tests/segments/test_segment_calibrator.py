@@ -43,6 +43,7 @@ def test_what_is_off_in_a_segment_is_mended_on_rows_it_has_not_seen(fitted: cb.S
     p, y, features = rows(1, 20_000)
     q = fitted.predict_proba(p, features=features)
     assert fitted.report_.chosen == "segments"
+    assert "as used" in str(fitted.report_)
     young = (features["age"] < AGE_OFF) & (features["city"] == "Rome")
     before = abs(p[young].mean() - y[young].mean())
     assert before > 0.2
@@ -67,6 +68,7 @@ def test_calibrated_scores_get_no_segments(seed: int) -> None:
     assert fitted.report_.chosen == "none"
     assert fitted.feature_names == ()
     assert "Left alone" in fitted.report_.reason
+    assert "as used" not in str(fitted.report_)
     same = cb.TemperatureCalibrator().fit(p, y).predict_proba(p)
     np.testing.assert_array_equal(fitted.predict_proba(p, features=features), same)
     np.testing.assert_array_equal(fitted.predict_proba(p), same)  # no feature is needed

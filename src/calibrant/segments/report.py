@@ -28,8 +28,8 @@ class SegmentReport(Readable):
     share : float
         How much of the sum of the trees is used; 0 where nothing is.
     decision : AutoReport
-        The held-out loss of the scores by their own calibration ("none"), of the whole trees ("segments") and of what
-        is used (its `blend`), with the differences and their standard errors.
+        The held-out loss of the scores by their own calibration ("none"), of the whole trees ("segments") and of the
+        part of them that is used, or would be (its `blend`), with the differences and their standard errors.
     """
 
     tried: tuple[TriedSize, ...]
@@ -77,7 +77,7 @@ class SegmentReport(Readable):
     def _columns(self) -> dict[str, Sequence[Any]]:
         rows = [*sorted(self.decision.candidates, key=lambda each: each.name != NONE), self.decision.blend]
         return {
-            "candidate": [*(each.name for each in rows[:-1]), "as used"],
+            "candidate": [*(each.name for each in rows[:-1]), "blend" if self.chosen == "none" else "as used"],
             "log_loss": [each.log_loss for each in rows],
             "difference": [each.difference for each in rows],
             "standard_error": [each.standard_error for each in rows],
