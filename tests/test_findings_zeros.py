@@ -249,21 +249,31 @@ def test_no_run_rules_anything_out(name: str, n_classes: int) -> None:
 def test_words_about_skill_come_from_the_raw_and_the_calibrated_model_apart() -> None:
     """ "This model has nothing to act on" was said of a raw skill of 8.4%, as the calibrated loss was infinite."""
 
-    def said(raw: float, calibrated: float) -> str:
-        """Say it of log losses so much larger than that of class frequencies; documents hold no infinity."""
+    def said(raw: float, calibrated: float, *, width: float = 0.02) -> str:
+        """Say it of log losses so much larger than that of class frequencies; documents hold no infinity.
+
+        `width` is half that of the interval of the calibrated one.
+        """
         found: dict[str, Any] = {"forecasts": {}, "differences": {}}
         for name, gap in (("raw", raw), ("calibrated", calibrated)):
             is_known = np.isfinite(gap)
             loss = {"value": 1.0 + gap if is_known else None, "skill": -gap if is_known else None}
             found["forecasts"][name] = {"log_loss": loss}
-            ends = {"low": gap - 0.02, "high": gap + 0.02} if is_known else {"low": None, "high": None}
+            half = 0.02 if name == "raw" else width
+            ends = {"low": gap - half, "high": gap + half} if is_known else {"low": None, "high": None}
             change = {"value": gap if is_known else None, "standard_error": 0.01 if is_known else None, **ends}
             found["differences"][f"log_loss_{name}_minus_class_frequencies"] = change
+        change = calibrated - raw
+        known = {"value": change, "standard_error": 0.01} if np.isfinite(change) else {}
+        found["differences"]["log_loss_calibrated_minus_raw"] = {"value": None, "standard_error": None, **known}
         return " ".join(skill_lines(found))
 
     harm = "the raw model has a skill of 0.0840 in log loss; calibrated, "
     assert harm + "its log loss is infinite" in said(-0.084, np.inf)
     assert harm + "it is lost" in said(-0.084, 0.3)
+    wider = said(-0.084, -0.1, width=0.2)  # a gain, and an interval that reaches beyond none
+    assert "a skill of 0.0840 in log loss, and calibrated one of 0.1000, which chance alone could give" in wider
+    assert "calibration did no harm that shows" in wider
     assert "act on its calibrated probabilities" in said(np.inf, -0.05)
     assert "No demonstrable skill" in said(0.2, 0.1)
     assert "log loss less theirs: [-0.0300, 0.0100]" in said(-0.015, -0.01)

@@ -312,3 +312,6 @@ def test_a_class_that_only_the_test_part_has_is_printed(tmp_path: Path, monkeypa
     assert float(member.split()[2]) < 10.0
     assert "[" not in member
     assert CliRunner().invoke(main, ["runs", "show", "last"]).exit_code == 0
+    listed = CliRunner().invoke(main, ["runs", "list"]).stdout
+    assert "can't be read" not in listed
+    assert listed.splitlines()[1].split()[-3] == "infinite"  # of class frequencies

@@ -152,7 +152,37 @@ def test_runs_are_listed_shown_and_compared() -> None:
     assert document["config"]["horizon"] == 8
     train("--model", "logistic", "--test", "0.3")
     last = json.loads(call("runs", "list", "--json").stdout)["runs"][-1]["run"]
-    assert "were not measured on the same rows" in call("runs", "compare", names[0], last).stdout
+    others = "were not measured on the same rows and labels"
+    assert others in call("runs", "compare", names[0], last).stdout
+
+
+def test_runs_are_compared_by_the_rows_and_labels_of_their_test_parts() -> None:
+    """Runs of other barriers counted as comparable, and those of fewer columns of one table as not."""
+
+    def compared(*names: str) -> tuple[str, bool]:
+        result = call("runs", "compare", *names)
+        assert result.exit_code == 0, result.output
+        document = json.loads(call("runs", "compare", *names, "--json").stdout)
+        return result.stdout, document["same_test_labels"]
+
+    wide, near = train("--model", "logistic"), train("--model", "logistic", "--profit", "0.3")
+    ids = [result.stdout.split("calibrant runs show ")[1].strip() for result in (wide, near)]
+    text, is_same = compared(*ids)
+    assert not is_same
+    assert "not measured on the same rows and labels: their figures can't be compared" in text
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 2))
+    y = (x[:, 0] + rng.normal(size=600) > 0.0).astype(int)
+    pq.write_table(pa.table({"t": np.arange(600), "x": x[:, 0], "z": x[:, 1], "y": y}), "rows.parquet")
+    ids = []
+    for more in ([], ["--features", "x"]):
+        words = ("--table", "rows.parquet", "--label", "y", "--time", "t", "--model", "logistic", "--no-gate")
+        result = call("train", *words, *more)
+        ids.append(result.stdout.split("calibrant runs show ")[1].strip())
+    text, is_same = compared(*ids)
+    assert is_same
+    assert "can't be compared" not in text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from calibrant.cli.common import prose, table
 from calibrant.cli.money_text import money_text, thresholds_text
 from calibrant.cli.walk_forward import windows_lines
 from calibrant.phrases import bracketed, count, figure
-from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, NO_SKILL, Run, has_skill
+from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, NO_SKILL, Run, has_skill, is_no_worse
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
 
@@ -77,10 +77,14 @@ def skill_lines(test: dict[str, Any]) -> list[str]:
     if raw and calibrated:
         return []
     if raw:
-        skill = test["forecasts"][BEFORE]["log_loss"]["skill"]
+        skill, kept = (test["forecasts"][name]["log_loss"]["skill"] for name in (BEFORE, AFTER))
+        what = f"On the test part the raw model has a skill of {figure(skill)} in log loss"
+        is_constant = test.get("is_constant", {}).get(AFTER, False)
+        if not is_constant and is_no_worse(test["differences"][f"log_loss_{AFTER}_minus_{BEFORE}"]):
+            could = "which chance alone could give: calibration did no harm that shows, and more rows would tell"
+            return [f"{what}, and calibrated one of {figure(kept)}, {could}."]
         lost = "its log loss is infinite" if test["forecasts"][AFTER]["log_loss"]["value"] is None else "it is lost"
-        what = f"On the test part the raw model has a skill of {figure(skill)} in log loss; calibrated, {lost}"
-        return [f"{what}: this calibrator does harm. Choose another, or --calibrate if_better."]
+        return [f"{what}; calibrated, {lost}: this calibrator does harm. Choose another, or --calibrate if_better."]
     if calibrated:
         return ["On the test part the raw model shows no skill: act on its calibrated probabilities."]
     gap = test["differences"][f"log_loss_{AFTER}_minus_{NO_SKILL}"]
@@ -97,10 +101,10 @@ def scores_table(metrics: dict[str, Any]) -> str:
     forecasts = metrics["test"]["forecasts"]
     rows = []
     for measure in _MEASURES:
-        row = [measure, *(_value(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
+        row = [measure, *(loss_text(forecasts[name][measure]["value"]) for name in (BEFORE, AFTER))]
         low, high = forecasts[AFTER][measure]["low"], forecasts[AFTER][measure]["high"]
         row.append("" if low is None or high is None else bracketed(low, high))
-        row.append(_value(forecasts[NO_SKILL][measure]["value"]))
+        row.append(loss_text(forecasts[NO_SKILL][measure]["value"]))
         for name in (BEFORE, AFTER):
             skill = forecasts[name][measure].get("skill")
             band = forecasts[name][measure].get("noise_band")
@@ -139,7 +143,7 @@ def stacking_table(stacking: dict[str, Any]) -> str:
         row = [method["name"]]
         for name in ("log_loss", "brier"):
             skill = None if method[name] is None or not base[name] else 1.0 - method[name] / base[name]
-            row += [_value(method[name]), "" if skill is None else f"{skill:+z.4f}"]
+            row += [loss_text(method[name]), "" if skill is None else f"{skill:+z.4f}"]
         is_infinite = log_loss is None or gap["value"] is None  # its own, or that of class frequencies
         ends = ["", ""] if is_infinite else [f"{gap['value']:+z.4f}", bracketed(gap["low"], gap["high"])]
         rows.append([*row, "" if method["ece"] is None else figure(method["ece"]), *ends])
@@ -148,7 +152,9 @@ def stacking_table(stacking: dict[str, Any]) -> str:
 
 
 def differences_table(stacking: dict[str, Any]) -> str:
-    """Return by how much calibrated inputs change the log loss."""
+    """Return by how much calibrated inputs change the log loss; nothing, where that is infinite of each."""
+    if not stacking["differences"]:
+        return ""
     rows = [
         [name, f"{found['value']:+z.4f}", bracketed(found["low"], found["high"])]
         for name, found in stacking["differences"].items()
@@ -157,5 +163,6 @@ def differences_table(stacking: dict[str, Any]) -> str:
     return "\n" + table(["log loss, calibrated less raw", "", level], rows)
 
 
-def _value(value: float | None) -> str:
+def loss_text(value: float | None) -> str:
+    """Write a loss; documents hold none where it is infinite."""
     return "infinite" if value is None else figure(value)

@@ -12,7 +12,7 @@ import click
 from calibrant.cli import choices
 from calibrant.cli.common import Group, echo, json_option, table, write_json
 from calibrant.errors import CalibrantError, DocumentError, InvalidInputError
-from calibrant.phrases import count, figure
+from calibrant.phrases import count
 
 if TYPE_CHECKING:
     from calibrant.training import Run
@@ -110,15 +110,16 @@ def compare_command(runs: tuple[str, ...], root: str, as_json: bool) -> None:
         with _reading(run):
             lines.append(_line(run))
             summaries.append(_summary(run))
-            tests.append((run.found["data_sha256"], run.metrics["test"]["from"], run.metrics["test"]["n_rows"]))
+            tests.append(run.test_labels())
+    is_same = all(labels.equals(tests[0]) for labels in tests)
     if as_json:
-        write_json({"runs": summaries, "differences": _differences(found)})
+        write_json({"runs": summaries, "differences": _differences(found), "same_test_labels": is_same})
         return
     echo(_table(lines))
     for name, values in _differences(found).items():
         echo(f"{name}: {' | '.join(map(str, values))}")
-    if len(set(tests)) > 1:
-        echo("These runs were not measured on the same rows: their figures can't be compared.")
+    if not is_same:
+        echo("These runs were not measured on the same rows and labels: their figures can't be compared.")
 
 
 @command.command(
@@ -192,6 +193,7 @@ def _table(lines: list[list[str]]) -> str:
 
 def _line(run: Run) -> list[str]:
     """Return the row of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
+    from calibrant.cli.run_text import loss_text
     from calibrant.training import AFTER, BEFORE, NO_SKILL
 
     forecasts = run.metrics["test"]["forecasts"]
@@ -199,9 +201,9 @@ def _line(run: Run) -> list[str]:
     for name in _COLUMNS:
         for which in (BEFORE, AFTER):
             value = forecasts[which][name]["value"]
-            row.append(f"{'-> ' if which == AFTER else ''}{'infinite' if value is None else figure(value)}")
+            row.append(f"{'-> ' if which == AFTER else ''}{loss_text(value)}")
     passed = [gate["passed"] for gate in run.metrics["gates"].values()]
-    row.append(figure(forecasts[NO_SKILL]["log_loss"]["value"]))
+    row.append(loss_text(forecasts[NO_SKILL]["log_loss"]["value"]))
     skill = forecasts[AFTER]["log_loss"]["skill"]
     row.append("" if skill is None else f"{skill:+.4f}")
     return [*row, f"{sum(passed)}/{len(passed)}"]

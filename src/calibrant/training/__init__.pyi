@@ -48,6 +48,7 @@ from calibrant.training.metrics_report import (
     LEVEL as LEVEL,
     NO_SKILL as NO_SKILL,
     has_skill as has_skill,
+    is_no_worse as is_no_worse,
 )
 from calibrant.training.models import MODELS as MODELS
 from calibrant.training.money import HOLD as HOLD, NEARLY_ALL as NEARLY_ALL

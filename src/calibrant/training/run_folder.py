@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from calibrant.training.dataset import Dataset
 from calibrant.training.estimators import short_name
 from calibrant.training.models import Model, model_class, read_model
 from calibrant.validation import ArrayLike
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_ROOT = "experiments/runs"
 _RUN = "run.json"
@@ -145,6 +148,14 @@ class Run:
         for name in self.model_folders():
             check_model_name(name)
         return self.bundle.to_onnx(path)
+
+    def test_labels(self) -> pa.Table:
+        """Return time and label of each row that was measured on, sorted: the same where figures can be compared."""
+        import pyarrow.parquet as pq
+
+        self.check("predictions.parquet")
+        table = pq.read_table(self.path / "predictions.parquet", columns=["time", "y"])
+        return table.sort_by([("time", "ascending"), ("y", "ascending")])
 
     def check(self, prefix: str = "") -> None:
         """Read the files whose names begin so, and refuse the run if one is missing or differs from its noted hash."""
@@ -339,7 +350,9 @@ def _is_alive(process: int) -> bool:
 def _json(path: Path) -> dict[str, Any]:
     try:
         document = persistence.read_plain(path)
-    except (DocumentError, FileNotFoundError) as error:
+    except FileNotFoundError:
+        raise DocumentError(f"{path} is missing. Train the model again.") from None
+    except DocumentError as error:
         raise DocumentError(f"{error} Train the model again.") from None
     if not isinstance(document, dict):
         raise DocumentError(f"{path} holds no record. Train the model again.")
