@@ -77,6 +77,17 @@ def test_values_are_those_of_the_metrics(truth: FloatArray, found: dict[str, Any
     assert after["skill"] == pytest.approx(1.0 - after["value"] / base["brier"]["value"])
 
 
+def test_intervals_of_few_rows_end_where_scores_do(truth: FloatArray) -> None:
+    """Of six rows an accuracy of 0.83 had the interval [-0.26, 1.31], and a log loss began below 0."""
+    for n in (4, 6, 12):
+        for seed in range(40):
+            one = figures(rows(truth[:n], seed, span=1), Forecasts(truth[:n], truth[:n], constant(n)))["forecasts"][
+                "raw"
+            ]
+            for name, most in (("log_loss", np.inf), ("brier", 2.0), ("accuracy", 1.0)):
+                assert 0.0 <= one[name]["low"] <= one[name]["value"] <= one[name]["high"] <= most
+
+
 def test_the_specified_block_holds_the_four_figures_and_what_they_compare_to(found: dict[str, Any]) -> None:
     block = calibration_figures(found)
     assert block["brier_before"] == found["forecasts"]["raw"]["brier"]["value"] > block["brier_after"]

@@ -153,6 +153,13 @@ def test_what_is_no_model_is_refused() -> None:
     [
         ("xgboost", {"max_depth": "deep"}, "the model xgboost can't be fitted (XGBoostError: Invalid Parameter"),
         ("lightgbm", {"num_leaves": "many"}, "the model lightgbm can't be fitted (LightGBMError: Parameter num_leaves"),
+        ("xgboost", {"max_dept": 3, "eta": 0.1}, "xgboost knows no param 'max_dept'."),
+        (
+            "xgboost",
+            {"n_estimators": 5},
+            "xgboost knows no param 'n_estimators'. Correct it or leave it out; rounds of",
+        ),
+        ("lightgbm", {"max_dept": 3, "eta": 0.1}, "lightgbm knows no param 'max_dept'. Did you mean 'max_depth'?"),
         ("catboost", {"depth": 99}, "the model catboost can't be fitted (CatBoostError:"),
         ("logistic", {"C": -1}, "the model logistic can't be fitted (InvalidParameterError: The 'C' parameter"),
         (
@@ -170,6 +177,19 @@ def test_what_is_no_model_is_refused() -> None:
 def test_params_that_a_library_refuses_are_told(name: str, params: dict[str, Any], said: str, rows: Rows) -> None:
     with pytest.raises(InvalidInputError, match=re.escape(said)):
         make_model(name, 3, params=params).fit(*rows).predict_proba(rows[0][:100])
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("xgboost", {"booster": "dart", "rate_drop": 0.1, "num_boost_round": 3}),
+        ("xgboost", {"learning_rate": 0.1, "reg_alpha": 1.0, "num_boost_round": 3}),
+        ("lightgbm", {"n_estimators": 3, "min_child_samples": 5, "reg_lambda": 1.0}),
+        ("catboost", {"iterations": 3}),
+    ],
+)
+def test_params_go_by_all_names_that_a_library_has(name: str, params: dict[str, Any], rows: Rows) -> None:
+    assert make_model(name, 3, params=params).fit(*rows).n_rounds_ == 3
 
 
 def test_outputs_that_are_no_probabilities_are_refused(rows: Rows) -> None:

@@ -20,7 +20,7 @@ from calibrant.validation import as_generator
 #: Equal-width bins of the top label's confidence, as in `ProbabilityCalibrator`.
 N_BINS = 10
 _DRAWS = 2000
-LEVEL = 0.95
+LEVEL, INTERVALS = 0.95, "Student's t by Hall's transformation"
 #: Standard errors between the parts from which more than chance is suspected: markets change, and runs are many.
 _SUSPICIOUS = 4
 #: Skill that no honest model of market bars is likely to have.
@@ -83,9 +83,10 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
     of all rows.
 
     All rows of a time, and of a block of neighbouring times, are one unit: labels that overlap, and symbols that move
-    together, count for less than as many independent rows. Intervals are Student's t over the units' sums, as elsewhere
-    in calibrant. Of the ECE, the bins' gaps are moved as chance moves them, and the percentiles reflected, as chance
-    only adds to it; the noise band is what chance alone makes of gaps of zero.
+    together, count for less than as many independent rows. Intervals are Student's t over the units' sums, by Hall's
+    transformation that removes skewness, cut to what the score can be. Of the ECE, the bins' gaps are moved as chance
+    moves them, and the percentiles reflected, as chance only adds to it; the noise band is what chance alone makes of
+    gaps of zero.
 
     The Brier score is the sum over classes.
     """
@@ -101,7 +102,7 @@ def figures(data: Dataset, forecasts: Forecasts, *, rng: int | np.random.Generat
         "n_independent": round(float(data.weight.sum()), 1),
         "from": str(data.time.min()),
         "to": str(data.label_end.max()),
-        "interval": {"level": LEVEL, "method": f"Student's t over {units.words}"},
+        "interval": {"level": LEVEL, "method": f"{INTERVALS}, over {units.words}"},
         "forecasts": {name: one.as_dict(base) for name, one in measured.items()},
         "differences": {
             **{
@@ -137,14 +138,14 @@ class _Measured:
     def as_dict(self, base: _Measured) -> dict[str, Any]:
         """Return the scores with intervals, and their skill over another forecast."""
         found: dict[str, Any] = {}
-        for name in ("log_loss", "brier"):
-            low, high = self._ends(self.losses[name])
+        for name, most in (("log_loss", math.inf), ("brier", 2.0)):
+            low, high = np.clip(self._ends(self.losses[name]), 0.0, most).tolist()
             found[name] = {"value": self.values[name], "low": low, "high": high, "skill": self._skill(name, base)}
         value = self.ece
         low, high = np.quantile(self.moved, (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)).astype(float)
         reflected = {"low": max(2.0 * value - high, 0.0), "high": max(2.0 * value - low, value)}
         found["ece"] = {"value": value, **reflected, "noise_band": self.noise_band}
-        low, high = self._ends(self.losses["error"])
+        low, high = np.clip(self._ends(self.losses["error"]), 0.0, 1.0).tolist()
         value = 1.0 - self.values["error"]
         found["accuracy"] = {"value": value, "low": 1.0 - high, "high": 1.0 - low, "skill": self._skill("error", base)}
         return found

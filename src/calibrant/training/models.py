@@ -1,4 +1,4 @@
-"""The models by name: gradient-boosted trees of three libraries, and classifiers of scikit-learn."""
+"""The models by name: gradient-boosted trees of three libraries, and those of scikit-learn."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from calibrant.errors import DocumentError, InvalidInputError, ShapeError, unknown_name
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
+from calibrant.training.boosted_models import CatBoostModel, LightGBMModel, XGBoostModel
 from calibrant.training.estimators import import_estimator, import_trusted, is_estimator_name
 from calibrant.training.given_model import GivenModel
 from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
@@ -22,157 +23,6 @@ _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "s
 #: Rows that a classifier of scikit-learn is given at once, always as many: a product of matrices rounds by their
 #: number, and tomorrow's one row has to become what it becomes among thousands.
 _ROWS_AT_ONCE = 256
-
-
-class XGBoostModel(Model):
-    """Gradient-boosted trees of XGBoost, kept as JSON."""
-
-    name: ClassVar[str] = "xgboost"
-    file: ClassVar[str] = "model.json"
-    packages: ClassVar[tuple[str, ...]] = ("xgboost", "xgboost-cpu")
-
-    @staticmethod
-    def _library() -> Any:
-        return import_module("xgboost")
-
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
-        xgb = self._library()
-        params = {
-            "objective": "multi:softprob",
-            "num_class": self.n_classes,
-            "eval_metric": "mlogloss",
-            "eta": 0.05,
-            "max_depth": 4,
-            "subsample": 0.8,
-            "colsample_bytree": 0.8,
-            "tree_method": "hist",
-            "seed": self.seed,
-            "nthread": self.n_threads,
-            "verbosity": 0,
-            **self.params,
-        }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
-        training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
-        watched = [(xgb.DMatrix(stop[0], label=stop[1]), "stop")] if stop else []
-        stopping = {"evals": watched, "early_stopping_rounds": PATIENCE if stop else None}
-        model = xgb.train(params, training, n_rounds, verbose_eval=False, **stopping)
-        best = int(model.best_iteration) + 1 if stop else n_rounds
-        return model[:best], best
-
-    def _predict(self, X: FloatArray) -> FloatArray:
-        self.model_.set_param({"nthread": self.n_threads})
-        rows = self._library().DMatrix(X, nthread=self.n_threads)
-        return _normalised(self.model_.predict(rows), self.n_classes)
-
-    def _write(self, path: Path) -> None:
-        self.model_.save_model(path)
-
-    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
-        model = self._library().Booster(model_file=path)
-        return model, model.num_boosted_rounds()
-
-
-class LightGBMModel(Model):
-    """Gradient-boosted trees of LightGBM, kept as text."""
-
-    name: ClassVar[str] = "lightgbm"
-    file: ClassVar[str] = "model.txt"
-    packages: ClassVar[tuple[str, ...]] = ("lightgbm",)
-
-    @staticmethod
-    def _library() -> Any:
-        return import_module("lightgbm")
-
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
-        lgb = self._library()
-        params = {
-            "objective": "multiclass",
-            "num_class": self.n_classes,
-            "metric": "multi_logloss",
-            "learning_rate": 0.05,
-            "num_leaves": 15,
-            "bagging_fraction": 0.8,
-            "bagging_freq": 1,
-            "feature_fraction": 0.8,
-            "seed": self.seed,
-            "deterministic": True,
-            "force_row_wise": True,
-            "num_threads": self.n_threads,
-            "verbosity": -1,
-            **self.params,
-        }
-        n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
-        training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
-        if stop is None:
-            return lgb.train(params, training, n_rounds), n_rounds
-        watched = [lgb.Dataset(*stop, reference=training)]
-        stopping = [lgb.early_stopping(PATIENCE, verbose=False)]
-        model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
-        return model, int(model.best_iteration)
-
-    def _predict(self, X: FloatArray) -> FloatArray:
-        found = self.model_.predict(X, num_iteration=self.n_rounds_, num_threads=self.n_threads)
-        return _normalised(found, self.n_classes)
-
-    def _write(self, path: Path) -> None:
-        self.model_.save_model(path, num_iteration=self.n_rounds_)
-
-    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
-        model = self._library().Booster(model_file=path)
-        return model, model.current_iteration()
-
-
-class CatBoostModel(Model):
-    """Gradient-boosted trees of CatBoost, kept in its binary format."""
-
-    name: ClassVar[str] = "catboost"
-    file: ClassVar[str] = "model.cbm"
-    packages: ClassVar[tuple[str, ...]] = ("catboost",)
-
-    @staticmethod
-    def _library() -> Any:
-        return import_module("catboost")
-
-    def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
-        catboost = self._library()
-        params = {
-            "loss_function": "MultiClass",
-            "classes_count": self.n_classes,
-            "learning_rate": 0.05,
-            "depth": 5,
-            "iterations": MOST_ROUNDS if stop else FIXED_ROUNDS,
-            "random_seed": self.seed,
-            "thread_count": self.n_threads,
-            "allow_writing_files": False,
-            "logging_level": "Silent",
-            **self.params,
-        }
-        watched = catboost.Pool(*stop) if stop else None
-        patience = PATIENCE if stop else None
-        model = catboost.CatBoost(params)
-        model.fit(catboost.Pool(X, codes, weight=weight), eval_set=watched, early_stopping_rounds=patience)
-        return model, int(model.tree_count_)
-
-    def _predict(self, X: FloatArray) -> FloatArray:
-        found = self.model_.predict(X, prediction_type="Probability", thread_count=self.n_threads)
-        return _normalised(found, self.n_classes)
-
-    def _write(self, path: Path) -> None:
-        for name in ("train_finish_time", "model_guid"):  # else the same trees make another file each time
-            self.model_.get_metadata()[name] = ""
-        self.model_.save_model(str(path), format="cbm")
-
-    def _read(self, path: Path, trusted: Sequence[str]) -> TrainedModel:  # noqa: ARG002 - such a file holds no classes
-        model = self._library().CatBoost()
-        model.load_model(str(path), format="cbm")
-        return model, int(model.tree_count_)
-
-
-def _normalised(found: Any, n_classes: int) -> FloatArray:
-    """Return probabilities in double precision whose rows sum to one; libraries give single precision."""
-    p = np.asarray(found, dtype=np.float64).reshape(-1, n_classes)
-    p /= p.sum(axis=1, keepdims=True)
-    return p
 
 
 class SklearnModel(Model):

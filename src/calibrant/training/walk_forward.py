@@ -18,7 +18,7 @@ from calibrant.phrases import count
 from calibrant.results import plain
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, Holdout
-from calibrant.training.metrics_report import AFTER, BEFORE, LEVEL, NO_SKILL, ROUNDING, Forecasts, figures
+from calibrant.training.metrics_report import AFTER, BEFORE, INTERVALS, LEVEL, NO_SKILL, ROUNDING, Forecasts, figures
 from calibrant.training.money import evaluate_money
 from calibrant.training.run_log import LOGGER
 from calibrant.training.trainer import Trained, train_model
@@ -139,7 +139,7 @@ def walk_forward_figures(config: TrainConfig, found: WalkForward) -> dict[str, A
             "by": config.walk_forward,
             "history": config.history,
             "is_dated": bool(found.data.time.dtype.kind == "M"),
-            "interval": {"level": LEVEL, "method": "Student's t over blocks of rows in time, as of the test part"},
+            "interval": {"level": LEVEL, "method": f"{INTERVALS}, over blocks of rows in time"},
             "n_windows": len(windows),
             "n_judged": len(judged),
             "n_worse": sum(one["is_worse"] for one in judged),
