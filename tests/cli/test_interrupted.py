@@ -90,3 +90,17 @@ def test_an_interruption_that_comes_twice_is_one(monkeypatch: pytest.MonkeyPatch
     done = run("evaluate rows.csv")
     assert (done.exit_code, done.stderr) == (INTERRUPTED, "Interrupted.\n")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interruption_that_a_compiled_module_turns_into_its_own_error_is_one(
+    monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """Ctrl-C while pandas was imported was a SystemError, and "a fault of calibrant"."""
+
+    def stopped(*_: object) -> None:
+        raise SystemError("an import returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr("calibrant.cli.data.Request.open", stopped)
+    Path("rows.csv").write_text(ROWS)
+    done = run("evaluate rows.csv")
+    assert (done.exit_code, done.stderr) == (INTERRUPTED, "Interrupted.\n")

@@ -54,3 +54,6 @@ def test_files_that_are_no_settings_are_refused(tmp_path: Path) -> None:
     path.write_text("horizon = \n", encoding="utf-8")
     with pytest.raises(CalibrantError, match=r"config\.toml: no TOML file: Invalid value \(at line 1"):
         read_config(path)
+    with pytest.raises(CalibrantError) as refused:
+        read_config(tmp_path)
+    assert str(refused.value) == f"{tmp_path}: this is a folder, not a file. Pass the path of an ordinary file."

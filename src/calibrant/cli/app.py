@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -118,9 +118,7 @@ class Commands(ExamplesMixin, click.Group):
             _forget_output()
             ctx.exit(BROKEN_PIPE)
         except KeyboardInterrupt:
-            with _uninterrupted():
-                echo("Interrupted.", err=True)
-            ctx.exit(INTERRUPTED)
+            _end_interrupted(ctx)
         except MemoryError:
             raise Refusal("there is not enough memory. Take fewer rows.") from None
         except (click.exceptions.Exit, click.exceptions.Abort, click.ClickException):
@@ -128,13 +126,28 @@ class Commands(ExamplesMixin, click.Group):
         except OSError as error:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, (str, bytes)) else ""
             raise Refusal(f"{where}{error.strerror or error}") from None
-        except Exception:
+        except Exception as error:
+            if _is_interruption(error):
+                _end_interrupted(ctx)
             echo(f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True)
             ctx.exit(OUR_FAULT)
 
     def _takes_input(self, ctx: click.Context) -> bool:
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         return command is not None and any(param.name == "input" for param in command.params)
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Say whether an error came of Ctrl-C: compiled modules that are stopped in their import raise one of their own."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _end_interrupted(ctx: click.Context) -> NoReturn:
+    with _uninterrupted():
+        echo("Interrupted.", err=True)
+    ctx.exit(INTERRUPTED)
 
 
 def _announce_compiling() -> None:

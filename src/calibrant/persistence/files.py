@@ -163,8 +163,9 @@ def read_toml(path: AnyPath) -> dict[str, Any]:
     """Return the tables of a TOML file, within the bounds of all documents; raises as `read_plain` does."""
     source = _as_path(path)
     with within(str(source)):
+        content = _read(source)
         try:
-            return tomllib.loads(_read(source).decode())
+            return tomllib.loads(content.decode())
         except (ValueError, RecursionError) as error:  # of its syntax, its UTF-8, or a number of many digits
             raise DocumentError(f"no TOML file: {error}. Correct it.") from None
 

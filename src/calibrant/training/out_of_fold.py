@@ -220,7 +220,8 @@ def _embargoed(data: Dataset, train: IntArray, blocks: list[IntArray], embargo: 
         train = np.concatenate((train[~is_later], later))
     if train.size == 0:
         raise InvalidInputError(
-            f"an embargo of {embargo:,} bars leaves a fold no row to train on. Ask for a shorter one, or fewer folds."
+            f"an embargo of {embargo:,} bars leaves a fold no row to train on. Pass more rows, ask for fewer folds "
+            "or, from Python, for a shorter embargo."
         )
     return np.sort(train)
 
