@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import numpy as np
 import pyarrow as pa
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from calibrant.cli.money_text import money_text, specified_line, thresholds_text
 from calibrant.results import plain
@@ -20,7 +24,7 @@ from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import Forecasts
 from calibrant.training.money import HOLD, NO_TRADE, Money, compared, ensembles_compared, evaluate_money, rule_before
-from calibrant.training.money_page import draw_money, money_section
+from calibrant.training.money_page import draw_money, draw_paths, money_section
 from calibrant.training.run_pictures import write_page
 from calibrant.training.stacking import compare_stacks
 from calibrant.training.thresholds import choose_threshold, evaluate_returns, threshold_table
@@ -302,3 +306,18 @@ def test_text_page_and_picture_show_all_paths(parts: tuple[Dataset, Dataset], tm
     columns = money.columns()
     assert list(columns) == ["time", *(name.replace(" ", "_") for name in money.paths)]
     assert {len(column) for column in columns.values()} == {money.paths["raw"].time.size}
+
+
+@pytest.mark.parametrize("days", [3, 40, 200, 842, 4000])
+def test_dates_below_the_capital_do_not_touch(days: int) -> None:
+    """Of two years "2013-01" ran into "2013-04"."""
+    time = np.datetime64("2010-11-10", "us") + np.linspace(0, days * 24, 50).astype("timedelta64[h]")
+    path = SimpleNamespace(time=time, capital=np.linspace(1.0, 1.3, 50), final=1.3)
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    draw_paths(axes, Money({}, {"raw": path}))  # type: ignore[dict-item]
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 3
+    assert all(one.x1 + 4.0 < other.x0 for one, other in itertools.pairwise(boxes))

@@ -13,6 +13,7 @@ from calibrant.report import inline_figure, pages
 from calibrant.training.equity import Equity
 from calibrant.training.metrics_report import AFTER, BEFORE
 from calibrant.training.money import HOLD, NEARLY_ALL, Money
+from calibrant.training.walk_forward_pictures import write_dates
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,6 +153,8 @@ def draw_paths(ax: Axes, money: Money) -> None:
         ax.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]))
         ax.yaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    if all(path.time.dtype.kind == "M" for path in money.paths.values()):
+        write_dates(ax)
     ax.set_ylabel("Capital")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=9, loc="best")

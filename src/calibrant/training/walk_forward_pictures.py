@@ -183,7 +183,6 @@ def _inline(found: dict[str, Any]) -> str:
 
 def _figure(found: dict[str, Any]) -> Figure:
     """Draw skill above calibration error, a point with its interval for each window and forecast."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, layout="constrained")
@@ -201,13 +200,20 @@ def _figure(found: dict[str, Any]) -> Figure:
     bottom.set_ylim(bottom=0.0)
     top.margins(y=0.1)
     if found["is_dated"]:
-        locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
-        bottom.xaxis.set_major_locator(locator)
-        bottom.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        write_dates(bottom)
     for axes in (top, bottom):
         axes.spines[["top", "right"]].set_visible(False)
     bottom.legend(frameon=False, ncols=3, loc="upper left", bbox_to_anchor=(-0.02, 1.2))
     return figure
+
+
+def write_dates(axes: Axes) -> None:
+    """Write dates below axes so that they don't touch."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _numbers(times: list[str], *, is_dated: bool) -> FloatArray:
