@@ -443,3 +443,19 @@ def test_a_file_is_measured_once_for_its_gates_and_its_page(
     assert run("check -o page.json").exit_code == alone == 0
     assert sorted(calls) == ["classes_of_rows", "evaluate_rows", "evaluate_rows"], "two files, one of them of classes"
     assert Path("page.json").read_text("utf-8") == Path("alone.json").read_text("utf-8")
+
+
+def test_files_of_one_name_in_many_folders_are_told_apart(run: Run, binary: pa.Table) -> None:
+    """Each was called "all: rows" in the table and on the page."""
+    for folder in ("runs/a/x", "runs/b/x", "runs/c/x"):
+        Path(folder).mkdir(parents=True)
+        pq.write_table(binary, f"{folder}/rows.parquet")
+    write('[[check]]\nname = "all"\nfiles = "runs/*/x/rows.parquet"\nmax = {brier = 1}\n')
+    shown = run("check --markdown page.md").stdout
+    for folder in "abc":
+        assert f"all: {folder}/x/rows  brier <= 1" in shown
+        assert f"all: {folder}/x/rows" in Path("page.md").read_text(encoding="utf-8")
+    Path("runs/b/x/rows.parquet").rename("runs/a/x/more.parquet")
+    Path("runs/c/x/rows.parquet").unlink()
+    write('[[check]]\nname = "all"\nfiles = "runs/a/x/*.parquet"\nmax = {brier = 1}\n')
+    assert "all: more  brier" in run("check").stdout  # no folder where names differ

@@ -192,16 +192,16 @@ def _write(checked: Sequence[CheckedFile], output: str | None, markdown: str | N
 
 def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     """Print a table of all gates, and what to know of the files that failed."""
-    from calibrant.report import headline
+    from calibrant.report import headline, short_names
 
     common.echo(f"{project.where}: {count(len(checked), 'file')}\n")
-    names = [each.check for each in checked]
+    names = short_names(checked)
     widest = max(12, get_terminal_size((120, 24)).columns - _FIGURES_WIDTH)
     rows = []
     for each in checked:
         name = shorten(each.check, widest)
-        if names.count(each.check) > 1:
-            name = _beside(shorten(each.check, widest // 2), each.stem, widest)
+        if names[each.check, each.file]:
+            name = _beside(shorten(each.check, widest // 2), names[each.check, each.file], widest)
         for gate in each.gates:
             sign = "<=" if gate["bound"] == "max" else ">="
             asked = f"{gate['metric']} {sign} {gate['limit']:g}"
@@ -222,7 +222,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     common.echo(f"\n{headline(checked)}")
 
 
-def _beside(check: str, stem: str, most: int) -> str:
+def _beside(check: str, file: str, most: int) -> str:
     """Return the names of a check and a file; the end of the file's name, which tells files apart, is kept."""
     left = most - len(check) - 2
-    return f"{check}: {stem if len(stem) <= left else _ELLIPSIS + stem[1 - left :]}"
+    return f"{check}: {file if len(file) <= left else _ELLIPSIS + file[1 - left :]}"

@@ -1,6 +1,11 @@
 """The reports, by name; each is loaded when it is first used."""
 
-from calibrant.report.checks import CheckedFile as CheckedFile, CheckReport as CheckReport, headline as headline
+from calibrant.report.checks import (
+    CheckedFile as CheckedFile,
+    CheckReport as CheckReport,
+    headline as headline,
+    short_names as short_names,
+)
 from calibrant.report.forecast import ForecastReport as ForecastReport
 from calibrant.report.models import ModelComparisonReport as ModelComparisonReport
 from calibrant.report.rank_preserving import RankPreservingReport as RankPreservingReport

@@ -54,13 +54,6 @@ class CheckedFile:
     report: Report | None = field(default=None, repr=False)
 
     @property
-    def stem(self) -> str:
-        """The name of the file, without what says its format and packing."""
-        from calibrant.tables import without_packing
-
-        return without_packing(self.file).stem
-
-    @property
     def failed(self) -> list[dict[str, Any]]:
         """The gates that failed."""
         return [gate for gate in self.gates if not gate["passed"]]
@@ -145,6 +138,25 @@ class CheckReport(pages.PageReport):
         return f"<CheckReport: {self._summary['headline']}>"
 
 
+def short_names(files: Sequence[CheckedFile]) -> dict[tuple[str, str], str]:
+    """Return what tells each file from others of its check, by check and file; nothing for a check of one file.
+
+    It is the name without what says format and packing, with as many of its folders as it takes: files of one name in
+    many folders are usual.
+    """
+    from calibrant.tables import without_packing
+
+    found: dict[tuple[str, str], str] = {}
+    for check in dict.fromkeys(each.check for each in files):
+        paths = list(dict.fromkeys(each.file for each in files if each.check == check))
+        parts = [without_packing(path).with_suffix("").parts for path in paths]
+        depths = range(1, max(map(len, parts)) + 1)
+        depth = next((k for k in depths if len({each[-k:] for each in parts}) == len(paths)), None)
+        short = paths if depth is None else ["/".join(each[-depth:]) for each in parts]
+        found |= {(check, path): name if len(paths) > 1 else "" for path, name in zip(paths, short, strict=True)}
+    return found
+
+
 def headline(files: Sequence[CheckedFile]) -> str:
     """Say in a line how the checks ended."""
     n_gates, n_failed = sum(len(each.gates) for each in files), sum(len(each.failed) for each in files)
@@ -164,11 +176,12 @@ def _gate_section(files: Sequence[CheckedFile]) -> pages.Section:
     items = [(each, gate) for each in files for gate in map(_plain, each.gates)]
     items.sort(key=lambda item: bool(item[1]["passed"]))
     levels = {percent_level(gate["level"]) for _, gate in items}
-    several = {each.check for each in files if sum(other.check == each.check for other in files) > 1}
+    names = short_names(files)
 
     def called(item: tuple[CheckedFile, dict[str, Any]]) -> str:
         each = item[0]
-        return pages.name(f"{each.check}: {each.stem}" if each.check in several else each.check, _SHORT)
+        name = names[each.check, each.file]
+        return pages.name(f"{each.check}: {name}" if name else each.check, _SHORT)
 
     found = pages.table(
         "Gates",
