@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from calibrant.errors import CalibrantError
 from calibrant.training.bar_clock import BarClock
-from calibrant.training.dataset import Dataset, hold_out
+from calibrant.training.dataset import Dataset, hold_out, test_part as cut_off
 
 
 def spans(time: np.ndarray, length: np.ndarray) -> Dataset:
@@ -78,6 +78,15 @@ def test_parts_that_nothing_can_be_learnt_from_are_refused() -> None:
     one_class.y[-200:] = 1
     with pytest.raises(CalibrantError, match=re.escape("the test part has 200 rows of the classes [1]")):
         hold_out(one_class)
+    with pytest.raises(CalibrantError, match=re.escape("the test part has 200 rows of the classes [1]")):
+        cut_off(one_class, test=0.2, embargo=0)
+    with pytest.raises(CalibrantError, match=re.escape("the test part has 7 rows of the classes [0, 1]")):
+        cut_off(spans(np.arange(700), np.zeros(700, dtype=int)), test=0.01, embargo=0)
+    endless = spans(np.arange(100), np.full(100, 100))
+    with pytest.raises(CalibrantError, match="the part before the test part has 0 rows"):
+        cut_off(endless, test=0.2, embargo=0)
+    with pytest.raises(CalibrantError, match="labels that reach into a part leave no row before it"):
+        hold_out(endless)
 
 
 def test_an_embargo_that_leaves_no_row_is_told() -> None:

@@ -73,6 +73,16 @@ def test_a_refresh_says_what_decided_it_and_where_the_new_run_is(trained: str) -
     assert (again.exit_code, again.stdout[:48]) == (0, "Nothing to do: no row with a finished label came")
 
 
+@pytest.mark.parametrize("n_new", [2, 3, 4])
+def test_a_refresh_of_the_first_new_labels_has_nothing_to_do(trained: str, n_new: int) -> None:
+    """None of a few rows has a label that ends before those that judge start: that was bad input, and exit code 2."""
+    pq.write_table(pq.read_table("newest.parquet")[: STEADY + n_new], "few.parquet")
+    result = call("refresh", trained, "--data", "few.parquet")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Nothing to do: ")
+    assert "at least 30 of two classes are needed. Wait for more labels." in " ".join(result.stdout.split())
+
+
 def test_json_is_one_document(trained: str) -> None:
     result = call("refresh", trained, "--data", "newest.parquet", "--dry-run", "--json")
     document = json.loads(result.stdout)

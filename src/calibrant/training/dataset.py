@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.dependence import PurgedTimeSeriesSplit, TimeArray
+from calibrant.dependence import TimeArray
 from calibrant.errors import InvalidInputError
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.rows import Rows
@@ -177,6 +177,14 @@ def hold_out(
     return replace(parts, n_purged=n - test_rows.size - parts.before.size)
 
 
+def test_part(data: Dataset, *, test: float, embargo: int) -> tuple[Dataset, Dataset]:
+    """Return the rows before the test part and this, or refuse where one has hardly any row or one class."""
+    before, last = data.last(test, embargo)
+    for name, part in {"part before the test part": before, "test part": last}.items():
+        _check_part(part, np.arange(part.n_rows), name)
+    return before, last
+
+
 def parts_before(
     data: Dataset, past: IntArray, test: IntArray, *, n_validation: int, stop: float, embargo: int, of: str = ""
 ) -> Holdout:
@@ -193,19 +201,22 @@ def parts_before(
 
 def _check_part(data: Dataset, part: IntArray, name: str) -> None:
     """Refuse a part that nothing can be learnt from, or measured on."""
-    if part.size < FEWEST_ROWS or np.unique(data.y[part]).size < 2:
+    seen = np.unique(data.y[part]).tolist()
+    if part.size < FEWEST_ROWS or len(seen) < 2:
         raise InvalidInputError(
-            f"the {name} has {part.size:,} rows of the classes {np.unique(data.y[part]).tolist()!r}: "
+            f"the {name} has {part.size:,} rows{f' of the classes {seen!r}' if seen else ''}: "
             f"at least {FEWEST_ROWS} rows of two classes are needed. Pass more rows, or labels that end sooner."
         )
 
 
 def _last(data: Dataset, rows: IntArray, n_last: int, embargo: int) -> tuple[IntArray, IntArray]:
-    """Return the rows whose labels end before the last rows start, and these."""
+    """Return the rows whose labels end before the last rows start, which may be none, and these."""
     if rows.size == 0:
         raise InvalidInputError(
             f"an embargo of {embargo:,} bars leaves no row before a part. Ask for a shorter one, or pass more rows."
+            if embargo
+            else "labels that reach into a part leave no row before it. Pass more rows, or labels that end sooner."
         )
-    spans: dict[str, Any] = {"times": data.time[rows], "label_end": data.label_end[rows]}
-    past, last = next(PurgedTimeSeriesSplit(1, test_size=max(1, n_last), **spans).split(rows))
-    return data.ends_before(rows[past], data.time[rows[last]].min(), embargo), rows[last]
+    n_last = min(max(1, n_last), rows.size)
+    past, last = rows[:-n_last], rows[-n_last:]
+    return data.ends_before(past, data.time[last].min(), embargo), last

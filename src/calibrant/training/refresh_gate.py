@@ -170,8 +170,9 @@ def _lack(fit: Dataset, judge: Dataset) -> str:
     for name, part in (("to fit to", fit), ("to judge by", judge)):
         seen = np.unique(part.y).tolist()
         if part.n_rows < FEWEST_ROWS or len(seen) < 2:
+            of = f" of the classes {quoted(seen)}" if seen else ""
             return (
-                f"{count(part.n_rows, 'row')} of the classes {quoted(seen)} {name}, and at least "
+                f"{count(part.n_rows, 'row')}{of} {name}, and at least "
                 f"{FEWEST_ROWS} of two classes are needed. Wait for more labels."
             )
     worth = float(judge.weight.sum())

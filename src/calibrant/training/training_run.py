@@ -22,7 +22,7 @@ from calibrant.phrases import quoted
 from calibrant.training import run_folder
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset, Holdout, hold_out
+from calibrant.training.dataset import Dataset, Holdout, hold_out, test_part
 from calibrant.training.estimators import setting_of, short_name
 from calibrant.training.feature_leaks import feature_warnings
 from calibrant.training.given_predictions import N_FOLDS, stack_given
@@ -145,7 +145,7 @@ def run_stack(
     def train(data: Dataset) -> Outcome:
         for model in models:
             _check_model(config, model, data)
-        before, test = data.last(config.test, config.embargo)
+        before, test = test_part(data, test=config.test, embargo=config.embargo)
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
@@ -186,7 +186,7 @@ def run_predictions(
     _check_one_part(config)
 
     def train(data: Dataset) -> Outcome:
-        before, test = data.last(config.test, config.embargo)
+        before, test = test_part(data, test=config.test, embargo=config.embargo)
         return outcome_of_several(config, stack_given(config, before, test), variant="given", n_folds=N_FOLDS)
 
     of = f": predictions of {', '.join(config.score)}"
