@@ -105,7 +105,7 @@ def by_rows() -> Figure:
     sizes = ["100", "300", "1000", "3000", "10000"]
     drawn = {
         "binary": ["spline", "beta", "sigmoid", "sklearn sigmoid", "betacal beta"],
-        "multiclass": ["dirichlet", "temperature", "probmetrics SMS", "netcal beta"],
+        "multiclass": ["dirichlet", "temperature", "probmetrics SMS", "sklearn temperature"],
     }
     for ax, (kind, names) in zip(axes, drawn.items(), strict=True):
         rows = {row["method"]: row for row in table("tables", f"{kind}, new tables only")}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
+from functools import reduce
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -172,6 +174,8 @@ def mean_and_error(values: FloatArray, weight: FloatArray) -> tuple[float, float
 
 def row_sum(values: FloatArray) -> FloatArray:
     """Return the sum of each row, shape (n,): column by column where columns are few, which is 5 times faster."""
+    if values.shape[0] == 1 and values.shape[1] <= _FEW_COLUMNS:  # one row, as in a server: the same bits
+        return np.array([reduce(operator.add, values[0].tolist())])
     return _by_row(np.add, values)
 
 
