@@ -99,6 +99,11 @@ class LogisticProblem:
             hessian[:i, i] = hessian[i, :i]
         return gradient, hessian, spread
 
+    def units(self) -> FloatArray:
+        """Return the size of each column, in which systems are solved: its root mean square."""
+        found: FloatArray = np.sqrt([dot(column, column) / column.size for column in self.columns])
+        return np.where(found > 0.0, found, 1.0)
+
     def thin(self, times: int) -> LogisticProblem:
         """Return the problem of so many times fewer rows, drawn with a fixed seed, since rows may come in any order."""
         n = self.weight.size
@@ -191,9 +196,7 @@ def minimise(
 
     `coarse` is a small problem with nearly the same minimiser, which is found first, from `start` where it is given.
     """
-    scale = np.sqrt([dot(column, column) / column.size for column in problem.columns])
-    scale[scale == 0.0] = 1.0
-    theta, decrement, n_iter = _coarse_to_fine(problem, scale, coarse, start)
+    theta, decrement, n_iter = _coarse_to_fine(problem, problem.units(), coarse, start)
     if decrement > _ACCEPTED:
         warn(
             f"{what}: Newton decrement {decrement:.2e} > tol {_ACCEPTED:.0e} after {n_iter} iterations; "

@@ -43,6 +43,22 @@ def test_weights_count_by_kish():
     assert log_bayes_factor(z, halved) == pytest.approx(log_bayes_factor(z[:100], first), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-8, 1e-4, 1e3, 1e160, 1e300])
+def test_logits_of_any_size_have_one(size):
+    """With no logit to speak of, only the shift counts; its mean is a sum of one variable."""
+    z, y, _ = drawn(200, slope=0.3, shift=0.5)
+    found = log_bayes_factor(size * z, read_rows(z, y, input="logit", both_classes=True))
+    if size < 1e-3:
+        a = np.linspace(-1.5, 1.5, 2_001)
+        n1, n0 = y.sum(), (~y).sum()
+        logs = -n1 * np.logaddexp(0.0, -a) - n0 * np.logaddexp(0.0, a) + stats.norm.logpdf(a, 0.0, 0.3)
+        wanted = np.log(integrate.simpson(np.exp(logs - logs.max()), x=a)) + logs.max() + 200 * np.log(2.0)
+        assert found == pytest.approx(wanted, abs=0.02)
+    else:
+        assert found > 100.0
+
+
 def test_few_rows_change_scores_that_a_line_explains_better_and_the_report_says_so():
     """By held-out rows alone 26 of these 40 sets, twice too far from even odds, would be changed, and not 31."""
     changed = by_all_rows = 0

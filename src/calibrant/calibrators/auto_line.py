@@ -16,6 +16,8 @@ _UNCHANGED = np.array([1.0, 0.0])
 #: Standard deviation of the prior of either, chosen among .2, .3 and .5 on the tables of `CHOSEN_ON`, where it hardly
 #: matters.
 _SPREAD = 0.3
+#: Logits are cut to this, far beyond where their probabilities are 0 or 1 to a float.
+_MOST = 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,10 @@ class _LineProblem(LogisticProblem):
     def value(self, theta: FloatArray) -> float:
         off = (theta - _UNCHANGED) / _SPREAD
         return LogisticProblem.value(self, theta) + 0.5 * dot(off, off)
+
+    def units(self) -> FloatArray:
+        of_prior = 1.0 / (_SPREAD**2 * float(self.weight.sum()))
+        return np.sqrt(LogisticProblem.units(self) ** 2 + of_prior)
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         gradient, hessian, spread = LogisticProblem.derivatives(self, theta)
@@ -38,6 +44,7 @@ def log_bayes_factor(logits: FloatArray, rows: Rows) -> float:
     (Tierney and Kadane 1986, *Accurate approximations for posterior moments and marginal densities*, JASA 81). Rows of
     unequal weight count as Kish's effective number of rows.
     """
+    logits = np.clip(logits, -_MOST, _MOST)
     weight = rows.weights * (kish_size(rows.weights) / rows.total_weight)
     problem = _LineProblem((logits, np.ones_like(logits)), weight, np.where(rows.positive, weight, 0.0))
     best = minimise(problem, what="line through the logits", start=_UNCHANGED)
