@@ -281,3 +281,9 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_learnt() -> None:
         with pytest.raises(CalibrantError, match=said):
             call()
     assert online.n_labels_ == 0
+
+
+@pytest.mark.parametrize("keep", [lambda c: cb.save(c, "online.json"), cb.persistence.to_sql, cb.persistence.to_onnx])
+def test_what_goes_on_learning_is_kept_by_its_state(keep):
+    with pytest.raises(cb.errors.InvalidTypeError, match=r"It goes on learning: keep its to_dict\(\)\.$"):
+        keep(cb.OnlinePlattCalibrator())

@@ -194,7 +194,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     """Print a table of all gates, and what to know of the files that failed."""
     from calibrant.report import headline, short_names
 
-    common.echo(f"{project.where}: {count(len(checked), 'file')}\n")
+    common.echo(f"{project.where}: {count(len(checked), 'file')}")
     names = short_names(checked)
     widest = max(12, get_terminal_size((120, 24)).columns - _FIGURES_WIDTH)
     rows = []
@@ -210,7 +210,7 @@ def _show(project: Project, checked: Sequence[CheckedFile]) -> None:
     if rows:
         levels = {gate["level"] for each in checked for gate in each.gates}
         level = f"{percent_level(levels.pop())} " if len(levels) == 1 else ""
-        common.echo(common.table(("check", "gate", "value", f"{level}interval", ""), rows, left=2))
+        common.echo("\n" + common.table(("check", "gate", "value", f"{level}interval", ""), rows, left=2))
     for each in checked:
         if each.problem:
             common.echo(f"\n{each.problem_of}: {each.problem}", err=True)

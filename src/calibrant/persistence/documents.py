@@ -110,6 +110,7 @@ def check_fitted(given: object, of: type[_Storable], verb: str) -> _Storable:
         if isinstance(given, Storable):
             raise InvalidTypeError(f"can't {verb} a {type(given).__name__}, which makes no probabilities of scores.")
         fix = "Pass one of its calibrators_." if hasattr(type(given), "calibrators_") else "Pass a fitted calibrator."
+        fix = "It goes on learning: keep its to_dict()." if hasattr(type(given), "from_dict") else fix
         raise InvalidTypeError(f"can't {verb} {show(given)} of type {type(given).__name__}. {fix}")
     given.check_fitted()
     return given
