@@ -105,8 +105,8 @@ class AutoCalibrator(BinaryCalibrator):
     those of a forest, have zeros counted as half a vote where they are left alone: a new row may be unanimous.
 
     Of few rows those held out tell little. So all rows at once are asked about lines a + b z through the logits, a and
-    b normal beforehand around 0 and 1 with standard deviation .3. The logarithm of their Bayes factor against the
-    scores as they are, divided by the same effect, less 1 gives a second belief in that way: the larger of them counts.
+    b normal beforehand around 0 and 1 with standard deviation .3. Their Bayes factor against the scores as they are,
+    its logarithm divided by the same effect and after prior odds of 1 to e, gives a second belief: the larger counts.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than

@@ -18,7 +18,7 @@ from calibrant.rows import Rows
 #: after prior odds of 1 to e^2.5, and even odds are asked for. It was chosen among 0 to 4 nats, for little harm at
 #: little cost, on 26 binary tables, 9 others (`CHOSEN_ON` in benchmarks/real_tables.py) and the older score sets.
 _ASKED = 2.5
-#: The same of the Bayes factor of lines, which sees all rows at once; chosen among 1 and 1.5 on these binary tables.
+#: The same of the Bayes factor of lines, which sees all rows at once; chosen among 1, 1.5 and 2 with its prior.
 _ASKED_AT_ONCE = 1.0
 #: Rows up to which gains are measured on folds of their own, which know nothing of the class rates.
 _MOST_AGAIN = 3_000
