@@ -15,9 +15,12 @@ from calibrant.calibrators.auto import _blend_weights
 from calibrant.calibrators.auto_rows import sample_of
 from calibrant.cli import main
 from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
-from calibrant.maps import BetaMap, BlendMap
+from calibrant.maps import BetaMap, BlendMap, MeanMap, VennAbersMap
 from calibrant.persistence import from_document, to_document
 from calibrant.rows import Rows
+
+#: What is tried on few rows of probabilities.
+CANDIDATES = ("none", "temperature", "ensemble_temperature", "quadratic", "spline", "venn_abers")
 
 
 def draw(n=1500, power=3.0, seed=0):
@@ -74,7 +77,7 @@ def test_outputs_rise_and_are_never_exactly_zero_or_one(n, input):
 
 def test_the_report_says_what_was_tried_and_why_it_won():
     report = cb.AutoCalibrator().fit(*draw()).report_
-    assert {c.name for c in report.candidates} == {"none", "temperature", "quadratic", "spline", "venn_abers"}
+    assert {c.name for c in report.candidates} == set(CANDIDATES)
     assert [c.log_loss for c in report.candidates] == sorted(c.log_loss for c in report.candidates)
     assert sum(c.weight for c in report.candidates) == pytest.approx(1.0)
     assert (report.n_rows, report.n_folds) == (1500, 5)
@@ -210,6 +213,31 @@ def test_a_blend_is_a_map_of_its_parts():
     uniform = 0.5 / (fitted.n_rows_ + 0.5)
     np.testing.assert_allclose(fitted.predict_proba(p), (1 - uniform) / (1 + np.exp(-z)) + uniform / 2, rtol=1e-9)
     assert isinstance(cb.AutoCalibrator().fit(*draw(power=1.0)).map_, BetaMap)
+
+
+@pytest.mark.parametrize(("steps", "is_kept"), [(True, True), (False, False)])
+def test_venn_abers_is_kept_only_where_smooth_curves_fall_short(steps, is_kept):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=2_000)
+    truth = np.where(p < 0.5, 0.2, 0.8) if steps else p**2
+    fitted = cb.AutoCalibrator().fit(p, rng.uniform(size=p.size) < truth)
+    weight = next(c.weight for c in fitted.report_.candidates if c.name == "venn_abers")
+    assert (weight > 0.1) == is_kept
+    assert any(isinstance(part, VennAbersMap) for part in fitted.map_.maps) == is_kept
+
+
+def test_a_mixture_may_be_part_of_a_blend_and_of_its_document():
+    rng = np.random.default_rng(3)
+    p = rng.uniform(size=300)
+    fitted = cb.AutoCalibrator().fit(p, rng.uniform(size=300) < 0.2 + 0.6 * p)
+    assert any(isinstance(part, MeanMap) for part in fitted.map_.maps)
+    document = to_document(fitted)
+    np.testing.assert_array_equal(from_document(document).predict_proba(p), fitted.predict_proba(p))
+    parts = json.loads(json.dumps(document))
+    inner = next(part for part in parts["map"]["maps"] if part["kind"] == "mean")
+    inner["maps"][0] = json.loads(json.dumps(inner))
+    with pytest.raises(DocumentError, match="mean"):
+        from_document(parts)
 
 
 @pytest.mark.parametrize("input", ["probability", "logit", "score"])

@@ -59,18 +59,23 @@ def test_logits_of_any_size_have_one(size):
         assert found > 100.0
 
 
-def test_few_rows_change_scores_that_a_line_explains_better_and_the_report_says_so():
-    """By held-out rows alone 26 of these 40 sets, twice too far from even odds, would be changed, and not 31."""
-    changed = by_all_rows = 0
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        p = rng.beta(1.0, 2.0, 100)
-        z = np.log(p) - np.log1p(-p)
-        report = cb.AutoCalibrator().fit(p, rng.uniform(size=100) < 1.0 / (1.0 + np.exp(-0.5 * z))).report_
-        changed += report.chosen == "blend"
-        by_all_rows += report.reason.startswith("Changed: all rows at once ask for another shift or slope")
-    assert changed >= 29
-    assert by_all_rows >= 3
+def test_few_rows_change_scores_that_a_line_explains_better(monkeypatch):
+    """Of these 40 sets, twice too far from even odds, held-out rows alone change fewer."""
+
+    def n_changed():
+        found = 0
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            p = rng.beta(1.0, 2.0, 100)
+            z = np.log(p) - np.log1p(-p)
+            y = rng.uniform(size=100) < 1.0 / (1.0 + np.exp(-0.5 * z))
+            found += cb.AutoCalibrator().fit(p, y).report_.chosen == "blend"
+        return found
+
+    both = n_changed()
+    monkeypatch.setattr("calibrant.calibrators.auto.log_bayes_factor", lambda *_: None)
+    assert both >= n_changed() + 3
+    assert both >= 30
 
 
 def test_right_scores_are_seldom_changed():

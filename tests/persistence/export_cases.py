@@ -86,6 +86,11 @@ OF_PROBABILITY: dict[str, BinaryMap] = {
     "venn_abers": venn_abers_map(),
     "blend": BlendMap((BetaMap(1.2, 0.9, 0.1, 1e-6), logit_line(1e-6), _TINY_STEPS), np.array([0.5, 0.3, 0.2]), 1e-4),
     "blend, mixed": BlendMap((BetaMap(1.2, 0.9, 0.1, 1e-6), line_map(30)), np.array([0.5, 0.5]), 1e-4, 0.01),
+    "blend, of a mean": BlendMap(
+        (MeanMap((BetaMap(1.2, 1.2, 0.0, 1e-6), IDENTITY), np.array([0.7, 0.3])), logit_line(1e-6)),
+        np.array([0.4, 0.6]),
+        1e-4,
+    ),
     "blend of steps": BlendMap((_TINY_STEPS, venn_abers_map()), np.array([0.6, 0.4]), 1e-3, 0.02),
     "mean": MeanMap((line_map(30), BetaMap(2.0, 1.0, 0.0, 1e-3)), np.array([0.25, 0.75])),
     "mean of steps": MeanMap((step_map(40), venn_abers_map(), _TINY_STEPS), np.array([0.5, 0.25, 0.25])),

@@ -14,8 +14,9 @@ from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupli
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.auto_rows import sample_of, some_of, turned
 from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
-from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
+from calibrant.calibrators.base import BinaryCalibrator, Calibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_together, row_splits
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -29,12 +30,12 @@ from calibrant.maps import (
     BetaMap,
     BinaryMap,
     BlendMap,
+    BlendPart,
     LogisticMap,
     LogPoolMap,
     Map,
     OneVsRestMap,
     PoolPart,
-    SingleMap,
     SoftmaxMap,
     VennAbersMap,
     line_map,
@@ -58,6 +59,9 @@ from calibrant.validation import ArrayLike, InputKind, check_choice, check_flag,
 
 #: Rows up to which quadratic is tried, and what each fold's fit makes of all rows is kept, not of those held out alone.
 _MOST_KEPT = 5_000
+#: Out-of-fold log likelihood, in nats, that Venn-Abers must add to get weight: chosen among 0 to 8 on the tables of
+#: `CHOSEN_ON` (benchmarks/real_tables.py).
+_WORTH = 3.0
 #: Rows drawn of a stream, as a multiple of those that the choice looks at.
 _SPARE = 1.5
 
@@ -88,25 +92,26 @@ class AutoCalibrator(BinaryCalibrator):
 
     Notes
     -----
-    The candidates are the scores as they are, temperature (of raw scores: sigmoid), spline, Venn-Abers and, of up to
-    5,000 rows, quadratic. Their out-of-fold logits are blended by the weights, none negative and their sum one, that
-    minimise the out-of-fold log loss plus a penalty on unequal weights that is worth five rows. Half a row of even odds
-    is mixed in. All candidates rise with the score and so does the blend, or it falls where an inversion is found and
-    allowed; none gives exactly 0 or 1.
+    The candidates are the scores as they are, temperature, spline, Venn-Abers and, of up to 5,000 rows, quadratic and
+    ensemble temperature; of raw scores sigmoid, spline and Venn-Abers. Their out-of-fold logits are blended by the
+    weights, none negative and their sum one, that minimise the out-of-fold log loss plus a penalty on unequal weights
+    that is worth five rows. Half a row of even odds is mixed in. All candidates rise with the score and so does the
+    blend, or it falls where an inversion is found and allowed; none gives exactly 0 or 1.
 
     Whether scores want a change is asked of rows that the fits have not seen. The blend gains g nats of log-likelihood
     on them: e^g is the ratio of the likelihoods of two forecasters (Dawid 1984), which one row of a heavy tail can't
-    hide as it does in a standard error. After prior odds of 1 to e^2.5 it gives the belief that the change gains. Below
-    one half the scores are left alone, unless some are exactly 0 or 1; from there on the weights are drawn to the
-    scores as they are by what is left of it. Up to 3,000 rows g is measured on folds that are drawn without a look at
-    the labels. Of more rows, or with fewer than ten of a class, the folds hold the same share of each class, which
-    tells whatever fits a rate of each about one nat for each class but one: it is taken off. Of rows that depend on
-    each other g is divided by its design effect, and by more where clusters are few. Probabilities that are votes, as
-    those of a forest, have zeros counted as half a vote where they are left alone: a new row may be unanimous.
+    hide as it does in a standard error. After prior odds it gives the belief that the change gains. Below one half the
+    scores are left alone, unless some are exactly 0 or 1; from there on the weights are drawn to the scores as they are
+    by what is left of it. Up to 3,000 rows g is measured on folds that are drawn without a look at the labels. Of more
+    rows, or with fewer than ten of a class, the folds hold the same share of each class, which tells whatever fits a
+    rate of each about one nat for each class but one: it is taken off. Of rows that depend on each other g is divided
+    by its design effect, and by more where clusters are few. Probabilities that are votes, as those of a forest, have
+    zeros counted as half a vote where they are left alone: a new row may be unanimous.
 
     Of few rows those held out tell little. So all rows at once are asked about lines a + b z through the logits, a and
-    b normal beforehand around 0 and 1 with standard deviation .3. Their Bayes factor against the scores as they are,
-    its logarithm divided by the same effect and after prior odds of 1 to e, gives a second belief: the larger counts.
+    b normal beforehand around 0 and 1 with standard deviation .3. The logarithm of their Bayes factor against the
+    scores as they are, divided by the same effect, is a second gain. The mean of both counts, after prior odds of 1 to
+    e. Of more than two classes g alone counts, after prior odds of 1 to e^2.5.
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
@@ -122,9 +127,10 @@ class AutoCalibrator(BinaryCalibrator):
     rounding only. Raw scores enter temperature and matrix scaling as logits do; where a class has fewer than two rows
     of them, only these two are blended.
 
-    Venn-Abers of two classes, and spline of more, get no weight where the out-of-fold log loss then rises by less
-    than one nat in all and 1e-4 per row: a weight that is fitted to the rows gains about one nat on them that it
-    doesn't on others. Their tables would be most of a document. Matrix scaling's folds take the penalty of all rows.
+    Venn-Abers gets no weight where the out-of-fold log loss of all rows then rises by less than three nats, as its
+    steps follow chance where a smooth curve does as well; spline of more than two classes where it rises by less than
+    one nat and 1e-4 per row: a weight that is fitted to the rows gains about one nat on them that it doesn't on
+    others. Their tables would be most of a document. Matrix scaling's folds take the penalty of all rows.
 
     References
     ----------
@@ -263,7 +269,7 @@ class AutoCalibrator(BinaryCalibrator):
 
         loss = {name: softplus(-sign * each) for name, each in zip(tried, z, strict=True)}
         is_certain = self.input == "probability" and not 0.0 < summary.scores[0] <= summary.scores[-1] < 1.0
-        at_once = -np.inf
+        at_once = None
         if NONE in tried and not is_certain:
             as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample])[0])
             at_once = log_bayes_factor(as_they_are.logits(sample.scores), sample)
@@ -336,7 +342,7 @@ class AutoCalibrator(BinaryCalibrator):
 
 
 #: Fits to each of several parts of the rows.
-_Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary]], Sequence[SingleMap]]
+_Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary]], Sequence[BlendPart]]
 
 
 def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
@@ -345,32 +351,35 @@ def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
     if input == "score":
         sigmoid = SigmoidCalibrator(input=input)
 
-        def fit_sigmoid(data: Rows | ScoreSummary) -> SingleMap:
+        def fit_sigmoid(data: Rows | ScoreSummary) -> BlendPart:
             found = cast("LogisticMap", sigmoid.fit_map(data))
             return found if found.slope >= 0.0 else LogisticMap(0.0, base_logit(data.tied()))
 
         return {"sigmoid": _one_by_one(fit_sigmoid), **rising}
 
-    def as_it_is(data: Rows | ScoreSummary) -> SingleMap:
+    def as_it_is(data: Rows | ScoreSummary) -> BlendPart:
         ties = data.tied()
         return line_map(1.0, 0.0, own_clip(ties.scores, float(ties.weight.sum())) if input == "probability" else None)
 
-    temperature = TemperatureCalibrator(input=input)
-
-    def fit_temperature(data: Rows | ScoreSummary) -> SingleMap:
-        return cast("SingleMap", temperature.map_of(Rows.of_ties(data.tied())))
-
-    tried: dict[str, _Fit] = {NONE: _one_by_one(as_it_is), "temperature": _one_by_one(fit_temperature)}
+    tried: dict[str, _Fit] = {
+        NONE: _one_by_one(as_it_is),
+        "temperature": _fit_of_ties(TemperatureCalibrator(input=input)),
+    }
     if is_small:
+        tried["ensemble_temperature"] = _fit_of_ties(EnsembleTemperatureCalibrator(input=input))
         tried["quadratic"] = _fit_of(QuadraticCalibrator(input=input))
     return {**tried, **rising}
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
-    return lambda data: cast("list[SingleMap]", calibrator.fit_maps(data))
+    return lambda data: cast("list[BlendPart]", calibrator.fit_maps(data))
 
 
-def _one_by_one(fit: Callable[[Rows | ScoreSummary], SingleMap]) -> _Fit:
+def _fit_of_ties(calibrator: Calibrator) -> _Fit:
+    return _one_by_one(lambda data: cast("BlendPart", calibrator.map_of(Rows.of_ties(data.tied()))))
+
+
+def _one_by_one(fit: Callable[[Rows | ScoreSummary], BlendPart]) -> _Fit:
     """Return a candidate whose fits share no work."""
     return lambda data: [fit(each) for each in data]
 
@@ -411,4 +420,4 @@ def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray | None = None)
         bent = z * np.sqrt(w * q * (1.0 - q))
         return np.einsum("ji,i->j", z, w * (q - y)), np.einsum("ji,li->jl", bent, bent)
 
-    return least_weights(log_loss, derivatives, n, n_tried=n_tried, may_go=may_go)
+    return least_weights(log_loss, derivatives, n_tried=n_tried, may_go=may_go, most_rise=_WORTH)

@@ -96,6 +96,11 @@ def fit_classes(
     return _pool(kept, uniform), limits.exportable_report(report, [part for part, _ in kept])
 
 
+#: Out-of-fold log likelihood, in nats in all and per row, that splines must add to get weight: a weight that is fitted
+#: to the rows gains one nat on them that it doesn't on others (Akaike).
+_WORTH, _WORTH_PER_ROW = 1.0, 1e-4
+
+
 def coupling_of(exportable: Exportable | None) -> Coupling:
     """Return how rows of one-vs-rest maps are coupled where the result is to be exported so."""
     return "normalise" if exportable == "sql" else "likelihood"
@@ -217,7 +222,8 @@ def _pool_weights(
         bent = ((z - mean[:, :, None]) * np.sqrt(q * w[:, None])).reshape(n_tried, -1)
         return np.einsum("i,ji->j", w, mean - chosen), np.einsum("ji,li->jl", bent, bent)
 
-    return least_weights(log_loss, derivatives, n, n_tried=n_tried, may_go=may_go)
+    most_rise = min(_WORTH, _WORTH_PER_ROW * n)
+    return least_weights(log_loss, derivatives, n_tried=n_tried, may_go=may_go, most_rise=most_rise)
 
 
 def _pool(kept: list[tuple[PoolPart, float]], uniform: float) -> LogPoolMap:

@@ -10,9 +10,6 @@ from calibrant.numerics import BoolArray, FloatArray, dot, project_simplex
 
 #: Strength of the penalty on unequal weights, in rows.
 PULL = 5.0
-#: Candidates that are kept class by class are dropped where the log loss of all rows rises by less than this, in nats
-#: in all and per row: a weight that is fitted to the rows gains one nat on them that it doesn't on others (Akaike).
-_IDLE, _IDLE_PER_ROW = 1.0, 1e-4
 #: Gain of the log loss of all rows, in nats, that no step towards the weights is worth.
 _LEAST_GAIN = 1e-9
 #: Logits beyond this count as this in the choice of weights: one row must not decide it alone.
@@ -22,15 +19,15 @@ MOST_LOGIT = 20.0
 def least_weights(
     log_loss: Callable[[FloatArray], float],
     derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
-    n_rows: int,
     *,
     n_tried: int,
     may_go: BoolArray | None = None,
+    most_rise: float = 0.0,
 ) -> FloatArray:
     """Return the weights on the simplex that minimise a log loss, in rows, plus PULL |weights - equal ones|^2.
 
-    `derivatives` gives the gradient and the Hessian of `log_loss`. Candidates that `may_go` get no weight where it
-    changes next to nothing.
+    `derivatives` gives the gradient and the Hessian of `log_loss`. Candidates that `may_go` get no weight
+    where `log_loss` then rises by less than `most_rise`.
     """
     equal = np.full(n_tried, 1.0 / n_tried)
 
@@ -44,7 +41,6 @@ def least_weights(
     found = newton_on_simplex(loss, pulled, equal, least_gain=_LEAST_GAIN)
     if may_go is None:
         return found
-    most_rise = min(_IDLE, _IDLE_PER_ROW * n_rows)
     return without_idle(found, log_loss, pulled, may_go=may_go, most_rise=most_rise)
 
 

@@ -3,6 +3,7 @@
 from calibrant.maps.base import (
     MAPS as MAPS,
     BinaryMap as BinaryMap,
+    BlendPart as BlendPart,
     Examples as Examples,
     Map as Map,
     MulticlassMap as MulticlassMap,

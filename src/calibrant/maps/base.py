@@ -126,7 +126,13 @@ class BinaryMap(Map):
         return -5.0, 5.0
 
 
-class SingleMap(BinaryMap):
+class BlendPart(BinaryMap):
+    """A binary map that a blend may be made of."""
+
+    __slots__ = ()
+
+
+class SingleMap(BlendPart):
     """A binary map that is not made of others."""
 
     __slots__ = ()

@@ -12,6 +12,7 @@ import numpy as np
 from calibrant.document_field import DocumentField
 from calibrant.maps.base import (
     BinaryMap,
+    BlendPart,
     SingleMap,
     check_parts,
     decode_clip,
@@ -34,7 +35,7 @@ def mixed_with_half(q: FloatArray, share: float) -> FloatArray:
 
 class _MeanOfMaps(BinaryMap):
     __slots__ = ()
-    maps: tuple[SingleMap, ...]
+    maps: tuple[BlendPart, ...]
     weights: FloatArray
 
     def step_edges(self) -> FloatArray | None:
@@ -71,7 +72,7 @@ class BlendMap(_MeanOfMaps):
 
     kind: ClassVar[str] = "blend"
     later_fields: ClassVar[tuple[str, ...]] = ("uniform", "falls")
-    maps: tuple[SingleMap, ...]
+    maps: tuple[BlendPart, ...]
     weights: FloatArray
     clip: float
     uniform: float = 0.0
@@ -101,7 +102,7 @@ class BlendMap(_MeanOfMaps):
 
     @classmethod
     def from_fields(cls, parts: dict[str, DocumentField]) -> Self:
-        maps = decode_maps(parts["maps"], SingleMap)
+        maps = decode_maps(parts["maps"], BlendPart)
         weights = decode_shares(parts["weights"], len(maps), is_whole=False)
         uniform = decode_uniform(parts["uniform"]) if "uniform" in parts else 0.0
         falls = "falls" in parts and parts["falls"].boolean()
@@ -109,7 +110,7 @@ class BlendMap(_MeanOfMaps):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanMap(_MeanOfMaps):
+class MeanMap(_MeanOfMaps, BlendPart):
     """q = sum_j w_j q_j of the outputs q_j of several maps; the weights sum to one."""
 
     kind: ClassVar[str] = "mean"
