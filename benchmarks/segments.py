@@ -13,20 +13,18 @@ errors of the paired difference.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import calibrant.segments
 from benchmarks._harness import Tables, kept
+from benchmarks.quality_table import NEGLIGIBLE, NOISE
 from benchmarks.segment_sets import SegmentSet, segment_sets
 from calibrant import AutoCalibrator, SegmentCalibrator
 from calibrant.numerics import expit, logit
@@ -80,20 +78,12 @@ def _cells(each: SegmentSet) -> list[dict[str, Any]]:
         for seed in range(n_seeds):
             cell = {"table": each.name, "model": each.model, "half": each.half, "size": n}
             for method in _methods():
-                code = _code_of_ours() if method == OURS else ""
-                figures = kept(_measured, _Case(each, n, seed, method), of=(N_JUDGED, code))
+                figures = kept(_measured, _Case(each, n, seed, method), of=N_JUDGED)
                 for figure, value in figures.items():
                     cell.setdefault(figure, {})[method] = value
             made.append(cell)
             print(each.name, each.model, n, cell["log_loss"], flush=True, file=sys.stderr)
     return made
-
-
-def _code_of_ours() -> str:
-    """Return what tells this code of segments from any other."""
-    folder = Path(calibrant.segments.__file__).parent
-    files = [*sorted(folder.glob("*.py")), folder.parent / "maps" / "trees.py", folder.parent / "kernels" / "trees.py"]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def _measured(case: _Case) -> dict[str, float]:
@@ -266,7 +256,7 @@ def _goals(found: Tables, cells: list[dict[str, Any]], rival: str) -> None:
 
 
 def _harms(cell: dict[str, Any], name: str) -> bool:
-    return bool(cell["difference"][name] > 2.0 * cell["error"][name] > 0.0)
+    return bool(cell["difference"][name] > NOISE * cell["error"][name] + NEGLIGIBLE)
 
 
 def _by_table(part: list[dict[str, Any]], figure: Callable[[dict[str, Any]], float]) -> tuple[float, float]:
