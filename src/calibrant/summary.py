@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Below this many rows `np.sort` is as fast as any other sort.
 _SMALL = 1 << 15
+#: What shares of weight are multiplied by, so that rounding takes none below the edge of a bin.
+_AT_EDGE = 1.0 + 1e-12
 #: Rows of the sample on which the two sorts race, once in a process.
 _RACE = 1 << 14
 
@@ -311,8 +313,15 @@ def equal_mass_bins(weight: FloatArray, n_bins: int) -> IntArray:
 
     A score belongs to the bin that the middle of its own weight falls into, so that ties stay whole.
     """
-    middle = np.cumsum(weight) - 0.5 * weight
-    bin_of: IntArray = np.minimum((middle * (n_bins / weight.sum())).astype(np.int64), n_bins - 1)
+    return bins_of_mass(np.cumsum(weight) - 0.5 * weight, float(weight.sum()), n_bins)
+
+
+def bins_of_mass(below: FloatArray, total: float, n_bins: int) -> IntArray:
+    """Return the bin of equal weight that each place falls into, given the weight below it.
+
+    A place on the edge of two bins, but for rounding, belongs to the upper one, whatever the scale of the weights.
+    """
+    bin_of: IntArray = np.minimum((below * (n_bins * _AT_EDGE / total)).astype(np.int64), n_bins - 1)
     return bin_of
 
 

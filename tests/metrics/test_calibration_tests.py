@@ -191,6 +191,12 @@ def test_e_value_of_an_impossible_event_is_infinite_and_of_certain_ones_is_one()
     assert calibration_e_value([1], [0.3]).e_value > 0.0
 
 
+def test_e_value_of_equal_weights_is_that_of_rows_without_weights():
+    y, p = draw_calibrated(np.random.default_rng(3), 60)
+    for weight in (1.0, 2.0, 1e-6):
+        assert calibration_e_value(y, p, sample_weight=np.full(60, weight)) == calibration_e_value(y, p)
+
+
 def test_e_value_depends_on_the_seed_less_with_more_splits():
     y, p = draw_binary(300, power=1.2)
     spread = {n: np.std([calibration_e_value(y, p, n_splits=n, rng=i).log_e_value for i in range(20)]) for n in (1, 30)}

@@ -93,6 +93,31 @@ def test_intervals_hold_their_value_and_ignore_the_scale_of_weights(n_classes):
             assert (score.value, score.low, score.high) == pytest.approx(triple, abs=1e-8), name
 
 
+@pytest.mark.parametrize("weight", [0.1, 1 / 3, 1e-6, 7e6])
+def test_equal_weights_of_any_size_change_nothing_of_few_rows(weight):
+    rng = np.random.default_rng(11)
+    for n in range(3, 31, 3):
+        p = rng.integers(1, 20, n) / 20
+        y = (rng.random(n) < p).astype(int)
+        expected = cb.evaluate(y, p, classes=[0, 1])
+        scores = cb.evaluate(y, p, classes=[0, 1], sample_weight=np.full(n, weight))
+        for name in set(expected) - {"slope", "intercept"}:  # whose zeros and ones go by the total weight
+            triple = (expected[name].value, expected[name].low, expected[name].high)
+            ours = (scores[name].value, scores[name].low, scores[name].high)
+            assert ours == pytest.approx(triple, abs=1e-8, nan_ok=True), (name, n)
+
+
+def test_scores_that_differ_by_rounding_are_as_good_as_ties():
+    rng = np.random.default_rng(12)
+    p = rng.integers(1, 10, 300) / 10
+    y = (rng.random(300) < 0.9 * p + 0.05).astype(int)
+    ours, expected = cb.evaluate(y, p + rng.integers(-2, 3, 300) * np.spacing(p), n_bins=7), cb.evaluate(y, p, n_bins=7)
+    assert ours.test.parts == pytest.approx(expected.test.parts, abs=1e-9)
+    for name in ("miscalibration", "discrimination"):
+        triple = (expected[name].value, expected[name].low, expected[name].high)
+        assert (ours[name].value, ours[name].low, ours[name].high) == pytest.approx(triple, abs=5e-4), name
+
+
 def test_uneven_weights_widen_intervals():
     y, p = draw_binary(2000)
     even = cb.evaluate(y, p)

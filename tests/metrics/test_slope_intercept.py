@@ -187,9 +187,9 @@ def test_nearly_constant_scores_have_no_line_whatever_their_spacing(extra):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 found = slope_intercept_estimates(Column(cb.ScoreSummary.from_arrays(p, y), len(y), 0.95))
             for name in ("slope", "intercept"):
-                assert math.isnan(found[name].value)
+                assert math.isnan(found[name].low)
                 assert extra or found[name].note == "undefined: all probabilities are nearly the same"
-                assert found[name].note.startswith("undefined: ")
+                assert found[name].note.startswith(("undefined: ", "no interval: "))
 
 
 def test_models_of_nearly_constant_scores_are_measured_and_compared():
@@ -227,3 +227,14 @@ def test_ends_of_few_rows_and_scores_are_found_wherever_the_search_begins(monkey
                 assert scores[name].note or scores[name].low <= scores[name].value <= scores[name].high
     assert len(found) > 1_000
     assert max(found) < 1e-6
+
+
+def test_a_line_whose_interval_has_no_end_is_told_with_and_without_intervals():
+    y, p, w = [0, 1, 0, 1], [0.2, 0.4, 0.6, 0.8], [1.0, 1e-9, 1e-9, 1.0]
+    line = calibration_slope_intercept(y, p, sample_weight=w)
+    for intervals in (True, False):
+        scores = cb.evaluate(y, p, sample_weight=w, intervals=intervals)
+        assert (scores["slope"].value, scores["intercept"].value) == pytest.approx(tuple(line))
+        assert math.isnan(scores["slope"].low)
+        assert math.isnan(scores["slope"].high)
+    assert "no end" in cb.evaluate(y, p, sample_weight=w)["slope"].note

@@ -11,7 +11,7 @@ from calibrant import kernels
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.readable import Readable
 from calibrant.rows import Rows
-from calibrant.summary import DistinctScores, ScoreSummary, equal_mass_starts, midpoints
+from calibrant.summary import DistinctScores, ScoreSummary, bins_of_mass, equal_mass_starts, midpoints
 
 Strategy: TypeAlias = Literal["uniform", "quantile"]
 CurveStrategy: TypeAlias = Literal["quantile", "uniform", "isotonic"]
@@ -114,7 +114,7 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
     fine = np.linspace(0.0, 1.0, _FINE_BINS + 1)
     sums = _sum_between(rows, fine)
     cumulative = np.concatenate(([0.0], np.cumsum(sums[0])))
-    bin_of = np.minimum((cumulative * (n_bins / sums[0].sum())).astype(np.int64), n_bins - 1)
+    bin_of = bins_of_mass(cumulative, float(sums[0].sum()), n_bins)
     is_open = (bin_of[1:] > bin_of[:-1]) & (sums[4] < sums[5])
     index = np.empty(rows.scores.size, np.int64)
     index = index[: kernels.rows_in_bins(rows.scores, fine, is_open, index)]

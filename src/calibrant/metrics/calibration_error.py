@@ -18,6 +18,8 @@ from calibrant.validation import ArrayLike, check_choice, check_integer
 Norm: TypeAlias = Literal["l1", "l2", "max"]
 #: Draws of the noise in the bins' rates.
 _DRAWS = 4000
+#: Errors that differ by a smaller share are equal.
+_ROUNDING = 1e-12
 
 
 def ece(
@@ -320,7 +322,8 @@ def worst_bin(column: Column) -> tuple[int, str]:
     """Return the number of the equal-width bin that adds most to the calibration error, and say where it lies."""
     bins = column.uniform
     share = bins.share
-    b = int(np.argmax(share * np.abs(bins.gap)))
+    adds = share * np.abs(bins.gap)
+    b = int(np.argmax(adds >= adds.max() * (1.0 - _ROUNDING)))  # the first of equals, whatever the scale of weights
     edges, predicted, observed = bins.edges[b], float(bins.mean_score[b]), float(bins.rate[b])
     amount = count(round(bins.weight[b]), "row") if column.is_counted else f"{share[b]:.0%} of the weight"
     seen = f"predicted {rate(predicted)}, {'right' if column.is_top else 'happened'} {rate(observed)} ({amount})"

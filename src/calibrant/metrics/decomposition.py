@@ -169,9 +169,9 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
     ends go by both extremes: the overfit of independent rows, and that of as many fewer as the design effect says.
     """
     summary, level = column.summary, column.level
-    blocks, scores_in_block, overfit = _fit(column, 1)
+    blocks, overfit = _fit(column, 1)
     ties = summary.tied()
-    refitted = brier_losses(np.repeat(blocks.rate, scores_in_block))
+    refitted = brier_losses(np.repeat(blocks.rate, _scores_in(blocks, summary.scores)))
     saved = _minus(brier_losses(summary.scores), refitted)
     gained = _minus(brier_losses(np.full(summary.scores.size, summary.base_rate)), refitted)
     at_mean = _minus(brier_losses(column.mean_prob), brier_losses(np.array([smooth_base_rate(summary)])))
@@ -188,7 +188,7 @@ def decomposition_estimates(column: Column) -> dict[str, Estimate]:
 def class_parts(column: Column, n_classes: int) -> ClassParts:
     """Decompose one of K classes against the rest."""
     summary = column.summary
-    blocks, _, overfit = _fit(column, n_classes)
+    blocks, overfit = _fit(column, n_classes)
     split_up = split(summary, brier_losses, blocks)
     return ClassParts(split_up, overfit, refit_of(blocks), summary.base_rate, smooth_base_rate(summary))
 
@@ -251,29 +251,34 @@ def smooth_base_rate(summary: ScoreSummary) -> float:
     return (summary.base_rate * summary.effective_size + 1.0) / (summary.effective_size + 2.0)
 
 
-def _fit(column: Column, n_classes: int) -> tuple[Blocks, IntArray, Overfit]:
-    """Fit isotonic blocks; return them, the number of distinct scores in each, and their overfit."""
+def _fit(column: Column, n_classes: int) -> tuple[Blocks, Overfit]:
+    """Fit isotonic blocks, and measure their overfit."""
     blocks = column.summary.isotonic_blocks()
-    scores_in_block, draws = _drawn_overfit(column.summary, blocks, n_classes, column.rng)
+    draws = _drawn_overfit(column.summary, blocks, n_classes, column.rng)
     least = draws
     if column.effect != 1.0:
-        _, least = _drawn_overfit(with_effect(column.summary, 1.0 / column.effect), blocks, n_classes, column.rng)
+        least = _drawn_overfit(with_effect(column.summary, 1.0 / column.effect), blocks, n_classes, column.rng)
     parts = (Excess(*found, min(other.value, found.value)) for found, other in zip(draws, least, strict=True))
-    return blocks, scores_in_block, Overfit(*parts)
+    return blocks, Overfit(*parts)
+
+
+def _scores_in(blocks: Blocks, scores: FloatArray) -> IntArray:
+    """Return the number of the sorted scores that lie in each block."""
+    return np.diff(np.append(np.searchsorted(scores, blocks.first), scores.size))
 
 
 def _drawn_overfit(
     summary: ScoreSummary, blocks: Blocks, n_classes: int, rng: np.random.Generator
-) -> tuple[IntArray, tuple[Mean, Mean]]:
-    """Return the number of distinct scores in each block, and what noise adds to miscalibration and discrimination.
+) -> tuple[Mean, Mean]:
+    """Return what noise adds to miscalibration and discrimination, refitted to the ties that the blocks are made of.
 
     The rates that labels are drawn from are those of the blocks with one row at the base rate added to each.
     """
-    scores_in_block = np.diff(np.append(np.searchsorted(summary.scores, blocks.first), summary.scores.size))
-    size = blocks.weight * (summary.effective_size / summary.total_weight)
-    rate = np.maximum.accumulate((blocks.rate * size + smooth_base_rate(summary)) / (size + 1.0))
-    n_draws = min(max(int(_DRAWN_ROWS / (n_classes * summary.effective_size)), _REFITS[0]), _REFITS[1])
-    return scores_in_block, _overfit(summary, np.repeat(rate, scores_in_block), n_draws, rng)
+    tied = ScoreSummary(summary.near_ties)
+    size = blocks.weight * (tied.effective_size / tied.total_weight)
+    rate = np.maximum.accumulate((blocks.rate * size + smooth_base_rate(tied)) / (size + 1.0))
+    n_draws = min(max(int(_DRAWN_ROWS / (n_classes * tied.effective_size)), _REFITS[0]), _REFITS[1])
+    return _overfit(tied, np.repeat(rate, _scores_in(blocks, tied.scores)), n_draws, rng)
 
 
 def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np.random.Generator) -> tuple[Mean, Mean]:
@@ -284,7 +289,7 @@ def _overfit(summary: ScoreSummary, true_rate: FloatArray, n_draws: int, rng: np
     """
     weight, truth = summary.weight, true_rate
     if not np.array_equal(summary.weight, summary.weight_squared):
-        first = equal_mass_starts(summary.weight, max(1, int(summary.effective_size)))
+        first = equal_mass_starts(summary.weight, max(1, round(summary.effective_size)))
         weight = np.add.reduceat(summary.weight, first)
         truth = np.clip(np.add.reduceat(summary.weight * true_rate, first) / weight, 0.0, 1.0)
     size = np.maximum(np.rint(weight / summary.total_weight * summary.effective_size), 1.0).astype(np.int64)

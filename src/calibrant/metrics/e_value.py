@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +106,8 @@ def calibration_e_value(
     generator = as_generator(rng)
     rows = measured_rows(y_true, y_prob, sample_weight=sample_weight, pos_label=pos_label, classes=classes)
     column = rows.one_column()
+    if column.weight is not None and column.weight.min() == column.weight.max():
+        column = replace(column, weight=None)  # the same split on any scale of the weights
     summary = column.summary()
     gains: list[float] = []
     for _ in range(n_splits):

@@ -30,6 +30,8 @@ FEW = 20.0
 NO_ERROR = "one row, cluster or block doesn't tell how much others would differ"
 #: A gap this many times its noise keeps its sign, so noise moves it up as often as down.
 CLEAR = 4.0
+#: Smaller parts of a gap are no gap.
+_ROUNDING = 1e-12
 
 
 def measured_rows(y_true: ArrayLike, y_prob: ArrayLike, **what: Any) -> Rows:
@@ -390,10 +392,10 @@ def noise_bounds(
     where the rows fell.
 
     Noise moves the sum of absolute gaps down by at most its signed sum, and up by at most its absolute sum, which is
-    what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins. A gap that is exactly
-    zero counts as above it: what noise has hidden there has no sign.
+    what happens where the true gaps are zero; see `ece_estimate`, which does the same for bins. A gap of zero, but for
+    rounding, counts as above it: what noise has hidden there has no sign.
     """
-    sign = np.where(gap < 0.0, -1.0, 1.0)
+    sign = np.where(gap < -_ROUNDING, -1.0, 1.0)
     is_clear = np.abs(gap) > CLEAR * np.sqrt(np.mean(noise**2, axis=0))
     upward = np.sum(np.where(is_clear, noise * sign, np.abs(noise)), axis=1)
     upward += math.sqrt(between) * rng.standard_normal(len(noise))

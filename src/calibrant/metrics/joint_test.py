@@ -209,7 +209,7 @@ class _Cells:
     def of(cls, summary: ScoreSummary) -> _Cells:
         scores, weight, squared, positives = summary.distinct
         is_impossible = bool(positives[scores <= 0.0].any() or (positives < weight)[scores >= 1.0].any())
-        p, weight, squared, positives = fine_sums(summary)
+        p, weight, squared, positives = fine_sums(ScoreSummary(summary.near_ties))
         free = (p > 0.0) & (p < 1.0)
         p, weight, squared, positives = np.maximum(p[free], _LEAST_P), weight[free], squared[free], positives[free]
         unit = squared / weight

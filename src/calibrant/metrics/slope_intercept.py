@@ -43,6 +43,8 @@ _SETTLED = 1e-8
 _CLOSE = 1e-10
 #: Share of the largest possible curvature that keeps a Newton step finite where all rates are 0 or 1.
 _LEAST_BEND = 1e-14
+#: What is said of a line that the likelihood hardly tells from ever steeper ones.
+_ENDLESS = "no interval: the data give it no end"
 #: Variance of the logits over their mean square, up to which rounding decides what a line would be.
 _NEARLY_CONSTANT = 1024.0 * EPS
 
@@ -187,8 +189,7 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     reach = normal_quantile(column.level) * np.sqrt(factor) / math.sqrt(total)
     ends = _profile_ends(cells, line, reach, np.sqrt(np.diag(bread)) * math.sqrt(total))
     if not np.isfinite(ends).all():
-        undefined = Estimate(math.nan, math.nan, math.nan, "none", "undefined: the data give the interval no end")
-        return {"slope": undefined, "intercept": undefined}
+        return {name: Estimate.of_value(value, _ENDLESS) for name, value in line._asdict().items()}
     return {
         name: Estimate(value, min(low, value), max(high, value), "profile likelihood", few)
         for name, value, (low, high) in zip(("slope", "intercept"), line, ends, strict=True)
