@@ -181,8 +181,8 @@ def evaluate(
       and of rows that are not independent, it covers more often than `level` says.
     - "noise bounds", for `smooth_ece` and `ici`: like those of `ece`, with noise that neighbours share.
     - "profile likelihood", for `slope` and `intercept`, widened where the line isn't true: it covers with three events
-      too, and a note says where there are fewer. NaN with a note where the data have no best line; no interval where they
-      give it no end.
+      too, and a note says where there are fewer. NaN with a note where the data have no best line; no interval where
+      they give it no end.
     - "CLT less bootstrapped overfit", for `miscalibration` and `discrimination`: the estimates are the plain ones of
       the decomposition, biased upward; their intervals are for the values without that bias. They cover more often
       than `level` says where that is most of the value, and of rows that are not independent.
