@@ -43,6 +43,8 @@ _NO_SEARCH = 1e-4
 _LEAST_FALL = 4.0
 #: Rows per block: what a block's temporaries need stays in cache.
 _BLOCK = 1 << 14
+#: Share of the variation of a column that a line must leave, or the scores count as two points.
+_STRAIGHT = 1e-8
 #: Scores larger than this, or closer together than its inverse, are brought to another unit first.
 _LARGE = 1e100
 #: From this many rows the first steps are taken on a sample, of so many times fewer rows.
@@ -213,6 +215,25 @@ def rising_slope(problem: LogisticProblem, *, what: str) -> tuple[float, float, 
         ones = problem.columns[1:]
         theta = np.append(0.0, minimise(replace(problem, columns=ones), what=what)) if len(ones) else np.zeros(1)
     return problem.value(theta), float(theta[0]), float(theta[1:].sum())
+
+
+def apart_from_line(
+    column: FloatArray, t: FloatArray, weight: FloatArray, *, through_zero: bool = False
+) -> tuple[FloatArray | None, float, float]:
+    """Return what a line in t leaves of a column, and the line: slope and intercept; None where it leaves nothing.
+
+    Two distinct scores have no bend; a column without its line keeps a fit well conditioned near that case. A line
+    through zero has no intercept.
+    """
+    total = float(weight.sum())
+    mean, level = (0.0, 0.0) if through_zero else (dot(weight, t) / total, dot(weight, column) / total)
+    first, second = t - mean, column - level
+    variance = dot(weight, first * first)
+    slope = dot(weight, first * second) / variance if variance > 0.0 else 0.0
+    rest = second - slope * first
+    least = _STRAIGHT * max(dot(weight, second * second), _STRAIGHT * total)  # all may vary by rounding only
+    is_line = dot(weight, rest * rest) <= least or variance == 0.0
+    return None if is_line else rest, slope, level - slope * mean
 
 
 def fit_slope_intercept(

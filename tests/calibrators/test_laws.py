@@ -139,6 +139,22 @@ def test_row_order_does_not_matter(make):
 
 
 @every
+def test_row_order_does_not_matter_where_scores_are_few(make):
+    """Of two distinct scores rounding would choose among the curves that go through both: read between them too."""
+    rng = np.random.default_rng(4)
+    weight = rng.exponential(size=60)
+    new = np.linspace(0.0, 1.0, 11)
+    for score in ([0.0, 1.0], [0.2, 0.7], [0.25, 0.5, 1.0]):
+        p = rng.choice(score, 60)
+        y = rng.random(60) < 0.2 + 0.6 * p
+        fits = [
+            make().fit(p[order], y[order], sample_weight=weight[order]).predict_proba(new)
+            for order in map(rng.permutation, [60] * 8)
+        ]
+        np.testing.assert_allclose(fits, np.broadcast_to(fits[0], (8, 11)), atol=1e-9)
+
+
+@every
 @pytest.mark.parametrize("n", [3, 5000, 70_000])
 def test_one_row_alone_equals_the_row_in_a_batch(make, n):
     fitted = make().fit(*draw())

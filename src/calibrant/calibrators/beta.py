@@ -12,6 +12,7 @@ from calibrant.calibrators.base import BinaryCalibrator, named
 from calibrant.errors import DataWarning, warn
 from calibrant.logistic import (
     LogisticProblem,
+    apart_from_line,
     fit_slope_intercept,
     minimise,
     minimise_streamed,
@@ -45,7 +46,8 @@ class BetaCalibrator(BinaryCalibrator):
     Notes
     -----
     The maximum-likelihood fit under a, b >= 0: it never reverses an order. The problem is convex, so where the
-    free optimum has a negative slope, the best of the faces a = 0 and b = 0 is the optimum. Where the scores
+    free optimum has a negative slope, the best of the faces a = 0 and b = 0 is the optimum. Where scores are too few or
+    too near each other to tell the slopes apart, as two distinct scores are, the slopes are equal. Where the scores
     separate the classes no finite optimum exists: Platt's targets are used instead, with a DataWarning. Zeros and
     ones are moved inward by a clip that the data set (`calibrant.numerics.clip_from_data`).
 
@@ -90,8 +92,9 @@ class BetaCalibrator(BinaryCalibrator):
         if ones and float(p.min()) == float(p.max()):
             _, c = fit_slope_intercept(ties)
             return BetaMap(0.0, 0.0, c, clip)
-        if "b" not in self.form:
-            _, a, c = rising_slope(of(log_p + log_rest), what="beta fit")
+        line, rest = log_p + log_rest, log_p - log_rest
+        if "b" not in self.form or apart_from_line(rest, line, ties.weight, through_zero=not ones)[0] is None:
+            _, a, c = rising_slope(of(line), what="beta fit")
             return self._map(a, a, c, clip)
         a, b, c = (*minimise(of(log_p, log_rest), what="beta fit").tolist(), 0.0)[:3]
         if a < 0.0 or b < 0.0:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.base import BinaryCalibrator, named
-from calibrant.logistic import LogisticProblem, base_logit, minimise, on_logits, platt_targets, rising_slope
+from calibrant.logistic import (
+    LogisticProblem,
+    apart_from_line,
+    base_logit,
+    minimise,
+    on_logits,
+    platt_targets,
+    rising_slope,
+)
 from calibrant.maps import BinaryMap, QuadraticMap
-from calibrant.numerics import FloatArray, dot
+from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
-
-#: Share of the variation of t^2 that a line must leave, or the scores count as two points.
-_STRAIGHT = 1e-8
 
 
 @named("quadratic")
@@ -61,7 +66,7 @@ class QuadraticCalibrator(BinaryCalibrator):
         def of(*columns: FloatArray) -> LogisticProblem:
             return LogisticProblem(np.vstack((*columns, one)), w, target_weight)
 
-        bend, of_line, of_one = _apart_from_line(t, w)
+        bend, of_line, of_one = apart_from_line(t * t, t, w)
         if bend is None:
             _, slope, c = rising_slope(of(t), what="quadratic fit")
             return QuadraticMap(slope, 0.0, c, low, high, clip)
@@ -74,18 +79,3 @@ class QuadraticCalibrator(BinaryCalibrator):
                 faces.append((loss, slope, 0.5 * sign * slope, level))
             _, a, b, c = min(faces)
         return QuadraticMap(a, b, c, low, high, clip)
-
-
-def _apart_from_line(t: FloatArray, weight: FloatArray) -> tuple[FloatArray | None, float, float]:
-    """Return what a line in t leaves of t^2, and the line: slope and intercept; None where it leaves nothing.
-
-    Two distinct scores have no bend; a column without its line keeps the fit well conditioned near that case.
-    """
-    total = float(weight.sum())
-    mean, mean_square = dot(weight, t) / total, dot(weight, t * t) / total
-    first, second = t - mean, t * t - mean_square
-    variance = dot(weight, first * first)
-    slope = dot(weight, first * second) / variance if variance > 0.0 else 0.0
-    rest = second - slope * first
-    is_line = dot(weight, rest * rest) <= _STRAIGHT * dot(weight, second * second) or variance == 0.0
-    return None if is_line else rest, slope, mean_square - slope * mean
