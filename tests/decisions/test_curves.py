@@ -175,6 +175,24 @@ def test_area_is_the_mean_over_the_orders_of_equal_rows(rows: list[tuple[int, in
     assert curve.excess >= -1e-12
 
 
+def test_order_of_rows_with_weights_changes_no_area() -> None:
+    rng = np.random.default_rng(5)
+    p, w = rng.integers(0, 11, 40) / 10, rng.exponential(size=40)
+    y = (rng.random(40) < p).astype(int)
+    expected = risk_coverage_curve(y, p, sample_weight=w)
+    assert 0.0 <= expected.aurc.low <= expected.best <= expected.aurc.value <= expected.aurc.high <= 1.0
+    for _ in range(5):
+        order = rng.permutation(40)
+        ours = risk_coverage_curve(y[order], p[order], sample_weight=1e6 * w[order])
+        ends = (ours.aurc.value, ours.aurc.low, ours.aurc.high, ours.best)
+        assert ends == pytest.approx((expected.aurc.value, expected.aurc.low, expected.aurc.high, expected.best))
+
+
+def test_area_of_few_rows_has_an_interval_of_error_rates() -> None:
+    aurc = risk_coverage_curve([0, 1, 1], [0.9, 0.2, 0.7]).aurc
+    assert (aurc.low, aurc.high) == (0.0, 1.0)
+
+
 def test_interval_of_the_area_covers_its_value_in_the_population() -> None:
     """Confidence c uniform on (1/2, 1) and errors of rate 1 - c: the area is the integral of E[error | c > q]."""
     rng = np.random.default_rng(3)

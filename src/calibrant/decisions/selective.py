@@ -16,7 +16,7 @@ from calibrant.decisions.problem import Problem
 from calibrant.dependent_rows import units_of
 from calibrant.errors import InvalidTypeError
 from calibrant.metrics import error_over_units, mean_over_units, wilson
-from calibrant.numerics import FloatArray, kish_size
+from calibrant.numerics import FloatArray, IntArray, kish_size
 from calibrant.results import Plain, Score
 from calibrant.rows import Rows, read_rows
 from calibrant.validation import ArrayLike, as_probabilities, check_fraction
@@ -102,11 +102,11 @@ def risk_coverage_curve(
 
     Notes
     -----
-    The area is the mean over k of the mean loss of the k most confident rows. Rows of equal confidence count as in the
-    mean over their orders, so that no order of the rows matters. Intervals of error rates hold those of Wilson, as few
-    errors say little of the most confident rows, and probabilities that are too sure less. The interval of the area is
-    Student's t from its influence function: with U the share of rows that are as confident at least, the area is the
-    mean of loss times -log U.
+    The area is the mean over k of the mean loss of the k most confident rows, each counting by its weight. Rows of
+    equal confidence count as in the mean over their orders, with their mean weight, so that no order of the rows
+    matters. Intervals of error rates hold those of Wilson, as few errors say little of the most confident rows, and
+    probabilities that are too sure less. The interval of the area is Student's t from its influence function: with U
+    the share of rows that are as confident at least, the area is the mean of loss times -log U.
 
     References
     ----------
@@ -165,15 +165,13 @@ def curve_of_losses(
     label: str = "",
 ) -> RiskCoverageCurve:
     """Measure the curve of checked rows with a loss and a confidence each; `variance` is that of a loss, if known."""
-    order = np.argsort(-confidence, kind="stable")
     weight, units = rows.weights, units_of(rows)
+    order, first, block = _ties(confidence)
     w, own = weight[order], losses[order]
-    first = np.flatnonzero(np.append(True, np.diff(confidence[order]) < 0.0))
     ends = np.append(first[1:], w.size)
-    block = np.repeat(np.arange(first.size), ends - first)
     mean = np.add.reduceat(w * own, first) / np.add.reduceat(w, first)
     total, sums = np.cumsum(w), np.cumsum(w * mean[block])
-    area = float(np.sum(w * sums / total) / total[-1])
+    area = _area(weight, losses, confidence)
     at = ends - 1
     if at.size > _MOST_POINTS:
         at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
@@ -186,12 +184,32 @@ def curve_of_losses(
     influence = np.empty(w.size)
     influence[order] = _influence(w, mean[block], own, total, ends[block] - 1)
     found = error_over_units(influence, weight, units)
-    ends_of_area = found.error.ends(area, level)
-    score = Score("aurc", area, *ends_of_area, level, rows.n_rows, f"{found.method}, influence function")
-    best = np.argsort(losses, kind="stable")
-    least = float(np.sum(weight[best] * np.cumsum((weight * losses)[best]) / np.cumsum(weight[best])) / total[-1])
+    low_area, high_area = found.error.ends(area, level)
+    if what == "error":  # a rate; NaN stays
+        low_area, high_area = np.clip([low_area, high_area], 0.0, 1.0).tolist()
+    score = Score("aurc", area, low_area, high_area, level, rows.n_rows, f"{found.method}, influence function")
+    least = min(_area(weight, losses, -losses), area)
     risk = sums[at] / total[at]
     return RiskCoverageCurve(total[at] / total[-1], risk, low, high, score, least, what, level, rows.n_rows, label)
+
+
+def _ties(confidence: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the order of the rows, most confident first, the first place of each tie, and the tie of each place."""
+    order = np.argsort(-confidence, kind="stable")
+    first = np.flatnonzero(np.append(True, np.diff(confidence[order]) < 0.0))
+    return order, first, np.repeat(np.arange(first.size), np.diff(np.append(first, order.size)))
+
+
+def _area(weight: FloatArray, losses: FloatArray, confidence: FloatArray) -> float:
+    """Return the mean over rows of the mean loss of those down to each; of a tie each row has the mean weight and loss.
+
+    So the order of the rows of a tie doesn't matter.
+    """
+    order, first, tie = _ties(confidence)
+    of_tie = np.add.reduceat(weight[order], first)
+    mean = np.add.reduceat((weight * losses)[order], first) / of_tie
+    w = (of_tie / np.bincount(tie))[tie]
+    return float(np.sum(w * np.cumsum(w * mean[tie]) / np.cumsum(w)) / w.sum())
 
 
 def _influence(w: FloatArray, mean: FloatArray, own: FloatArray, total: FloatArray, last: Any) -> FloatArray:
