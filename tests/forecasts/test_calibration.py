@@ -51,6 +51,25 @@ def test_weight_two_is_two_rows_in_bins_of_like_forecasts():
         assert weighted == pytest.approx(distribution_calibration_error(forecast[rows], y[rows]), abs=1e-12)
 
 
+def test_scale_of_weights_changes_no_bins_of_like_forecasts():
+    for seed in range(20):
+        forecast, y = misjudged(37, seed)
+        weight = np.random.default_rng(seed).exponential(size=37)
+        expected = distribution_calibration_error(forecast, y, sample_weight=weight)
+        for scale in (1e-6, 1 / weight.sum(), 1e6):
+            scaled = distribution_calibration_error(forecast, y, sample_weight=scale * weight)
+            assert scaled == pytest.approx(expected, abs=1e-12)
+
+
+def test_equal_widths_have_one_bin_though_rounding_tells_them_apart():
+    rng = np.random.default_rng(6)
+    forecast = GaussianForecast(10.0 * rng.normal(size=300), 1.0)
+    y = forecast.sample(1, rng)[:, 0]
+    assert np.unique(np.subtract(*forecast.interval(0.8))).size > 1
+    by_width = distribution_calibration_error(forecast, y, n_bins=(5, 3))
+    assert by_width == distribution_calibration_error(forecast, y, n_bins=(5, 1))
+
+
 @pytest.mark.parametrize("n", [1, 2, 17, 400])
 def test_average_calibration_error_equals_a_riemann_sum(n):
     forecast, y = misjudged(n)

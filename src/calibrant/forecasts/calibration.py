@@ -12,13 +12,16 @@ from calibrant import kernels
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import as_numbers, as_rising_levels, check_bins
 from calibrant.forecasts.scores import Outcomes, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import EPS, BoolArray, FloatArray, IntArray
 from calibrant.phrases import figure
 from calibrant.readable import Readable, columns_of
+from calibrant.summary import equal_mass_bins
 from calibrant.validation import ArrayLike, check_integer, check_number
 
 #: An atom of fewer levels than this is a point: its slope would swamp the others'.
 _NARROW = 1e-9
+#: Share of a number by which its rounding, as that of a quantile or a width, may be off.
+_ROUNDING = 16.0 * EPS
 #: Rows that a rule must leave on both sides to be counted.
 MIN_ROWS = 21
 
@@ -274,20 +277,22 @@ def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> floa
 def bins_of_rows(rows: Outcomes, by_median: int, by_width: int) -> IntArray:
     """Return the bin of each row by the predicted median and, within that, by the predicted width."""
     low, median, high = rows.forecast.ppf(np.array([[0.1, 0.5, 0.9]])).T
-    outer = _equal_mass(median, rows.weights, by_median)
+    rounding = _ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    outer = _equal_mass(median, rounding, rows.weights, by_median)
     bins = np.zeros(len(rows), dtype=np.int64)
     for j in np.unique(outer):
         own = outer == j
-        bins[own] = j * by_width + _equal_mass((high - low)[own], rows.weights[own], by_width)
+        bins[own] = j * by_width + _equal_mass((high - low)[own], rounding[own], rows.weights[own], by_width)
     return bins
 
 
-def _equal_mass(values: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
-    """Return bins of near-equal weight, 0 to n_bins - 1; equal values share a bin."""
+def _equal_mass(values: FloatArray, rounding: FloatArray, weight: FloatArray, n_bins: int) -> IntArray:
+    """Return bins of near-equal weight, 0 to n_bins - 1; values that are equal but for rounding share a bin."""
     order = np.argsort(values, kind="stable")
-    middle = np.cumsum(weight[order]) - 0.5 * min(float(weight.min()), 1.0)  # of the last of the rows that it counts as
-    at = np.searchsorted(middle, np.arange(1, n_bins) / n_bins * weight.sum()).clip(max=values.size - 1)
-    return np.searchsorted(values[order][at], values, side="right").astype(np.int64)
+    rising, apart = values[order], rounding[order]
+    tie = np.empty(values.size, dtype=np.int64)
+    tie[order] = np.append(0, np.cumsum(np.diff(rising) > np.maximum(apart[1:], apart[:-1])))
+    return equal_mass_bins(np.bincount(tie, weights=weight).astype(np.float64), n_bins)[tie]
 
 
 def alphas_of(alpha: ArrayLike | None, count: int) -> FloatArray:
