@@ -110,12 +110,13 @@ class BetaCalibrator(BinaryCalibrator):
         is_free = (start.a != 0.0, start.b != 0.0)
         if not any(is_free):
             return replace(start, clip=clip)
+        is_one_slope = "b" not in self.form or start.a == start.b
         rates = platt_rates(cells.tied()) if separates(cells.tied()) else (0.0, 1.0)
 
         def problem(ties: TiedScores) -> LogisticProblem:
             p = clip_open(ties.scores, clip)
             log_p, log_rest = self._logarithms(p)
-            columns = [log_p + log_rest] if "b" not in self.form else [*compress((log_p, log_rest), is_free)]
+            columns = [log_p + log_rest] if is_one_slope else [*compress((log_p, log_rest), is_free)]
             columns += [np.ones_like(p)] if "m" in self.form else []
             return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
 
@@ -123,7 +124,7 @@ class BetaCalibrator(BinaryCalibrator):
         c = theta.pop() if "m" in self.form else 0.0
         if min(theta) < 0.0:  # at the edge of what is allowed, to rounding
             return replace(start, clip=clip)
-        a, b = (theta[0], theta[0]) if "b" not in self.form else (theta.pop(0) if free else 0.0 for free in is_free)
+        a, b = (theta[0], theta[0]) if is_one_slope else (theta.pop(0) if free else 0.0 for free in is_free)
         return self._map(a, b, c, clip)
 
     def _logarithms(self, p: FloatArray) -> tuple[FloatArray, FloatArray]:
