@@ -142,6 +142,28 @@ def test_softmax_maps_of_one_clip_become_one():
     assert len(_pool([parts[0], (SoftmaxMap(np.array(1.0), np.zeros(3), 1e-9), 0.7)], 0.0).maps) == 2
 
 
+def test_order_of_rows_that_differ_by_weight_does_not_matter():
+    rng = np.random.default_rng(8)
+    p = rng.multinomial(4, [0.5, 0.3, 0.2], 60) / 4  # a forest of four trees: many equal rows
+    y = np.array([rng.choice(3, p=0.7 * row + 0.1) for row in p])
+    w = rng.exponential(size=60)
+    expected = cb.AutoCalibrator().fit(p, y, sample_weight=w).predict_proba(p)
+    for _ in range(4):
+        order = rng.permutation(60)
+        ours = cb.AutoCalibrator().fit(p[order], y[order], sample_weight=w[order]).predict_proba(p)
+        np.testing.assert_allclose(ours, expected, atol=1e-9)
+
+
+def test_order_of_classes_does_not_matter_where_many_rows_have_like_scores():
+    rng = np.random.default_rng(9)
+    p = rng.multinomial(10, [0.4, 0.3, 0.2, 0.1], 60) / 10
+    y = np.array([rng.choice(4, p=0.7 * row + 0.075) for row in p])
+    expected = cb.AutoCalibrator().fit(p, y).predict_proba(p)
+    for order in ([1, 0, 3, 2], [3, 2, 1, 0], [2, 3, 0, 1]):
+        ours = cb.AutoCalibrator().fit(p[:, order], np.argsort(order)[y]).predict_proba(p[:, order])
+        np.testing.assert_allclose(ours, expected[:, order], atol=1e-9)
+
+
 def test_two_fits_and_any_order_of_rows_give_the_same_bits(fitted, sharpened):
     p, y = sharpened
     order = np.random.default_rng(3).permutation(y.size)

@@ -156,12 +156,16 @@ def _in_range(values: FloatArray) -> FloatArray:
 
 
 def _in_order(rows: Rows, rank: IntArray) -> Rows:
-    """Return the rows in an order that doesn't depend on the given one: by class, own score, and two sums of scores."""
+    """Return the rows in an order that doesn't depend on the given one, nor on that of the classes.
+
+    It goes by class, own score, two sums of scores, and weight.
+    """
     values, codes = _in_range(rows.scores), rows.codes
     own = values[np.arange(codes.size), codes]
+    values = values[:, np.argsort(rank)]  # sums in one order of the classes have the same bits
     squares = np.einsum("ik,ik->i", values, values)
     mixed = np.einsum("ik,k->i", values, np.sqrt(np.arange(2.0, values.shape[1] + 2.0)))
-    return rows.take(np.lexsort((mixed, squares, own, rank[codes])))
+    return rows.take(np.lexsort((rows.weights, mixed, squares, own, rank[codes])))
 
 
 def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:
