@@ -175,4 +175,4 @@ def test_the_cosine_series_is_scipy_s(kept):
     points = np.empty(n)
     points[::2], points[1::2] = ordered[: n // 2], ordered[n // 2 :][::-1]
     expected = 0.5 * dct(points, type=2)[:kept]
-    np.testing.assert_allclose(_series(np.fft.rfft(ordered), kept, n), expected, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(_series(np.fft.rfft(ordered), kept), expected, rtol=0, atol=1e-15)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import FloatArray, root_between
+from calibrant.numerics import FloatArray, IntArray, root_between
 from calibrant.summary import TiedScores
 from calibrant.validation import ArrayLike
 
@@ -17,6 +17,8 @@ _GRID = {0: 1 << 14, 1 << 16: 1 << 16}
 #: Points at which the smoothed gap is looked at: at least this many per kernel width, between these numbers.
 _POINTS_PER_WIDTH = 32.0
 _POINTS = (1 << 10, 1 << 16)
+#: Points at which it is looked at to find out about how wide it is, how precisely, and a first guess.
+_COARSE_POINTS, _COARSE_TOLERANCE, _USUAL_WIDTH = 1 << 7, 1e-5, 0.1
 #: The same for the noise of the gap; how many normal deviates are drawn, and the least number of draws they make.
 _NOISE_POINTS_PER_WIDTH = 4.0
 _NOISE_POINTS = (1 << 5, 1 << 11)
@@ -115,36 +117,44 @@ def smooth_error(ties: TiedScores) -> float:
     """Return the smooth calibration error of the rows."""
     values = _gap_values(ties)
     waves = np.fft.rfft(values)
-    coarse = _crossing(_series(waves, _POINTS[0], values.size), _POINTS[0])
-    n = min(_points(max(coarse, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), values.size)
-    return min(coarse if n <= _POINTS[0] else _crossing(_series(waves, n, values.size), n), 1.0)
+    width = _crossing(waves, _COARSE_POINTS, _USUAL_WIDTH, _COARSE_TOLERANCE)
+    width = _crossing(waves, _POINTS[0], width, _TOLERANCE)
+    n = min(_points(max(width, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), values.size)
+    return width if n <= _POINTS[0] else _crossing(waves, n, width, _TOLERANCE)
 
 
 def _gap_values(ties: TiedScores) -> FloatArray:
-    """Return the measure on a grid over [0, 1] that gives each row its share of w (p - y).
-
-    The points come in the order that `_series` needs: the even ones rising, then the odd ones falling.
-    """
+    """Return the measure on a grid over [0, 1] that gives each row its share of w (p - y), as `_places` orders it."""
     n = _GRID[max(least for least in _GRID if ties.scores.size >= least)]
     gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
-    position = ties.scores * n + 0.5  # one point further, so that point 0 is the mirror image of point 1
+    position = ties.scores * n + 0.5
     left = position.astype(np.int64)
     to_right = gap * (position - left)
-    grid = np.bincount(left, gap - to_right, n + 2)
-    grid[1:] += np.bincount(left, to_right, n + 1)[: n + 1]
-    grid[1] += grid[0]
-    grid[n] += grid[n + 1]
-    inner = grid[1 : n + 1]
-    return np.concatenate((inner[::2], inner[::-2]))
+    places = _places(n)
+    at_left, at_right = np.bincount(places[left], gap - to_right, n), np.bincount(places[left + 1], to_right, n)
+    return np.asarray(at_left + at_right, dtype=np.float64)
 
 
-def _series(waves: npt.NDArray[np.complex128], kept: int, n: int) -> FloatArray:
-    """Return the first cosine coefficients on [0, 1] of n values, of the Fourier transform of `_gap_values`.
+@lru_cache(maxsize=2)
+def _places(n: int) -> IntArray:
+    """Return where `_series` needs the points -1, 0, ..., n of a grid: the even ones rising, then the odd ones falling.
+
+    Points -1 and n lie outside of [0, 1] and are the mirror images of 0 and n - 1. Cached, so read-only.
+    """
+    point = np.arange(-1, n + 1).clip(0, n - 1)
+    found: IntArray = np.where(point % 2 == 0, point // 2, n - 1 - point // 2)
+    found.flags.writeable = False
+    return found
+
+
+def _series(waves: npt.NDArray[np.complex128], kept: int) -> FloatArray:
+    """Return the first cosine coefficients on [0, 1] of the Fourier transform of `_gap_values`.
 
     Makhoul (1980), *A fast cosine transform in one and two dimensions*, IEEE Transactions on Acoustics, Speech and
     Signal Processing 28.
     """
-    shift = _shift(n, n)
+    n = 2 * (waves.size - 1)
+    shift = _shift(n)
     half = min(kept, waves.size)
     low: FloatArray = (waves[:half] * shift[:half].conj()).real
     if kept == half:
@@ -152,31 +162,37 @@ def _series(waves: npt.NDArray[np.complex128], kept: int, n: int) -> FloatArray:
     return np.concatenate((low, (waves[n - kept + 1 : n - half + 1][::-1] * shift[half:kept]).real))
 
 
-def _crossing(series: FloatArray, n: int) -> float:
-    """Find where the error meets the width: as it never rises, between the error at no width and the error there.
+def _crossing(waves: npt.NDArray[np.complex128], n: int, near: float, tol: float) -> float:
+    """Find where the error, seen at n points, meets the width: between any width, such as one near it, and its error.
 
-    For the same reason a width that is closer to its error than the tolerance is as close to the crossing.
+    For the error never rises with the width. Hence also a width that is closer to its error than the tolerance is as
+    close to the crossing.
     """
+    series = _series(waves, n)
 
     @cache
     def excess(width: float) -> float:
         found = _error(series, width, n) - width
-        return found if abs(found) > _TOLERANCE else 0.0
+        return found if abs(found) > tol else 0.0
 
-    highest = min(excess(0.0), 1.0)
-    lowest = highest + min(excess(highest), 0.0)
-    if not excess(lowest) > 0.0 > excess(highest):
-        return lowest
-    return root_between(excess, lowest, highest, tol=_TOLERANCE)
+    first = near if near * n > _VANISHES else 0.0  # at a smaller one the n waves are too few, so that errors may rise
+    second = min(first + excess(first), 1.0)
+    return root_between(excess, first, second, tol=tol) if excess(first) * excess(second) < 0.0 else second
 
 
 def _error(series: FloatArray, width: float, n: int) -> float:
-    """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width."""
+    """Return the mean absolute value, at the middles of n equal parts, of the gap under a kernel of this width.
+
+    The inverse of the transform in `_series`: the points come in the order of `_places`.
+    """
     m = series.size
     if m * width > _VANISHES:
         m = int(_VANISHES / width) + 1
-    waves = series[:m] * _damping(m, width) * _shift(series.size, n)[:m]
-    return float(np.abs(np.fft.irfft(waves, 2 * n)[:n]).sum()) * 2.0
+    damped, middle, shift = series[:m] * _damping(m, width), n // 2, _shift(n)
+    waves = damped[: middle + 1] * shift[: min(m, middle + 1)]
+    if m > middle:
+        waves[n - m + 1 :] -= 1j * damped[: middle - 1 : -1] * shift[n - m + 1 : middle + 1]
+    return float(np.abs(np.fft.irfft(waves, n)).sum())
 
 
 def _damping(n: int, width: float) -> FloatArray:
@@ -192,10 +208,10 @@ def _decay(n_waves: int) -> FloatArray:
     return found
 
 
-@lru_cache(maxsize=4)
-def _shift(n_waves: int, n_points: int) -> npt.NDArray[np.complex128]:
-    """Return the phases between the middles of equal parts and their left ends; cached, so read-only."""
-    found = np.asarray(np.exp(0.5j * np.pi / n_points * np.arange(n_waves)))
+@lru_cache(maxsize=8)
+def _shift(n: int) -> npt.NDArray[np.complex128]:
+    """Return the phases of waves between the middles of n equal parts and their left ends; cached, so read-only."""
+    found = np.asarray(np.exp(0.5j * np.pi / n * np.arange(n)))
     found.flags.writeable = False
     return found
 
