@@ -38,7 +38,7 @@ _NEGLIGIBLE = 1e-15
 #: What rounding may leave of the decrement in a badly conditioned system.
 _ACCEPTED = 1e-8
 #: Below this decrement full steps are tried without a line search.
-_NO_SEARCH = 1e-4
+_NO_SEARCH = 0.1
 #: They must at least divide the decrement by this, or the line search comes back.
 _LEAST_FALL = 4.0
 #: Rows per block: what a block's temporaries need stays in cache.
