@@ -112,21 +112,21 @@ def clip_of_ends(p: FloatArray, n: float, fitting: IntArray) -> float:
 
 def fitting_steps(p: FloatArray) -> BoolArray:
     """Say for 1, 2, ..., 1,000 steps from 0 to 1 whether all probabilities are whole numbers of them, to rounding."""
-    p = p.reshape(-1)
-    with np.errstate(over="ignore"):  # logits may be as large as numbers are
-        fits = _are_votes(np.outer(_STEPS, p[:1]))
-        at = np.flatnonzero(fits)
-        fits[at] = _are_votes(np.outer(_STEPS[at], p[:8]))
-    if fits.any() and p.size > 8:
-        distinct = np.unique(p)
-        for k in np.flatnonzero(fits):  # few are left, or there are few values
-            fits[k] = _are_votes(_STEPS[k] * distinct)
+    p, fits = p.reshape(-1), np.zeros(_STEPS.size, dtype=np.bool_)
+    with np.errstate(over="ignore", invalid="ignore"):  # logits may be as large as numbers are
+        at = np.flatnonzero(_are_votes(p[:1], _STEPS))
+        if at.size:
+            at = at[_are_votes(p[:8], _STEPS[at])]
+        if at.size and p.size > 8:
+            distinct = np.unique(p)
+            at = at[[_are_votes(distinct, _STEPS[k : k + 1])[0] for k in at]]  # few are left, or there are few values
+    fits[at] = True
     return fits
 
 
-def _are_votes(votes: FloatArray) -> BoolArray:
-    with np.errstate(invalid="ignore"):
-        return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=-1))
+def _are_votes(p: FloatArray, steps: FloatArray) -> BoolArray:
+    votes = np.multiply.outer(p, steps)
+    return np.asarray((np.abs(votes - np.rint(votes)) <= _VOTE_ROUNDING * votes).all(axis=0))
 
 
 def clip_as_given(p: FloatArray, n: float) -> float:
