@@ -147,16 +147,17 @@ def platt_targets(ties: TiedScores, rates: tuple[float, float] | None = None) ->
     return targets
 
 
-def separates(ties: TiedScores) -> bool:
+def separates(ties: TiedScores, *, either_way: bool = False) -> bool:
     """Say whether no negative row scores above any positive row, so that rising slopes have no finite optimum.
 
-    A constant score doesn't separate: it has no slope.
+    `either_way`: or none below any, so that falling ones have none. A constant score has no slope, so it doesn't.
     """
     if float(ties.scores.min()) == float(ties.scores.max()):
         return False
-    has_negative = ties.positives < ties.weight
-    has_positive = ties.positives > 0.0
-    return float(ties.scores[has_negative].max()) <= float(ties.scores[has_positive].min())
+    negative, positive = ties.scores[ties.positives < ties.weight], ties.scores[ties.positives > 0.0]
+    if float(negative.max()) <= float(positive.min()):
+        return True
+    return either_way and float(positive.max()) <= float(negative.min())
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +249,11 @@ def fit_slope_intercept(
     `start` is a guess of slope and intercept.
     """
     s, w = ties.scores, ties.weight
-    if float(s.min()) == float(s.max()):
+    low, high = float(s.min()), float(s.max())
+    if low == high:
         return 0.0, base_logit(ties)
     unit = 1.0
-    if max(float(s.max()), -float(s.min())) > _LARGE or float(np.ptp(s)) < 1.0 / _LARGE:
+    if max(high, -low) > _LARGE or high - low < 1.0 / _LARGE:
         unit = float(2.0 ** np.frexp(np.abs(s).max())[1].clip(max=1023))  # exact, and squares of the rest are in range
         s = s / unit
     centre = dot(w, s) / float(w.sum())
@@ -267,8 +269,10 @@ def fit_slope_intercept(
 def _gather(problem: LogisticProblem) -> LogisticProblem | None:
     """Gather the rows of a problem of one score and an intercept into equal cells of the score; None for few rows."""
     x, one = problem.columns
+    if x.size < _GATHER_FROM:
+        return None
     low, high = float(x.min()), float(x.max())
-    if x.size < _GATHER_FROM or not high - low > 1.0 / _LARGE:
+    if not high - low > 1.0 / _LARGE:
         return None
     n_cells = min(_CELLS, x.size // _LEAST_PER_CELL)
     scale = n_cells / (high - low)

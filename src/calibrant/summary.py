@@ -347,7 +347,8 @@ def clear_edges(edges: FloatArray, left: FloatArray, right: FloatArray) -> Float
 
 def equal_mass_starts(weight: FloatArray, n_bins: int) -> IntArray:
     """Return the index of the first score of each of `equal_mass_bins` that holds one."""
-    return np.flatnonzero(np.diff(equal_mass_bins(weight, n_bins), prepend=-1))
+    bin_of = equal_mass_bins(weight, n_bins)
+    return np.concatenate(([0], np.flatnonzero(bin_of[1:] != bin_of[:-1]) + 1))
 
 
 def sort_keys(keys: KeyArray, *, n_ignored: int = 0) -> KeyArray:

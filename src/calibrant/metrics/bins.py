@@ -75,9 +75,10 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
         first, edges = np.searchsorted(scores, blocks.first), np.column_stack((blocks.first, blocks.last))
     elif strategy == "uniform":  # equal widths; an inner edge belongs to the bin below it, 0 and 1 to the outer bins
         grid = np.linspace(0.0, 1.0, n_bins + 1)
-        start = np.append(0, np.searchsorted(scores, grid[1:-1], side="right"))
-        held = start < np.append(start[1:], scores.size)
-        first, edges = start[held], np.column_stack((grid[:-1], grid[1:]))[held]
+        start = np.searchsorted(scores, grid, side="right")
+        start[0] = 0
+        held = start[:-1] < start[1:]
+        first, edges = start[:-1][held], np.column_stack((grid[:-1], grid[1:]))[held]
     else:  # near-equal weights, ties whole; inner edges lie midway between neighbouring scores
         ties = summary.near_ties
         first = equal_mass_starts(ties.weight, n_bins)

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from calibrant.errors import InvalidInputError
-from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, measured_rows, normal_estimate, total
+from calibrant.metrics.estimates import Column, Estimate, Mean, mean_of, mean_value, measured_rows, normal_estimate
 from calibrant.numerics import FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary, TiedScores
@@ -46,7 +46,7 @@ def loss_parts(ties: TiedScores, losses: Losses) -> list[tuple[FloatArray, Float
 
 def mean_loss(ties: TiedScores, losses: Losses) -> float:
     """Return the weighted mean loss of the rows."""
-    return sum(total(w, loss) for loss, w in loss_parts(ties, losses)) / float(ties.weight.sum())
+    return mean_value(loss_parts(ties, losses))
 
 
 def mean_loss_and_error(summary: ScoreSummary, losses: Losses, at_mean: Losses) -> Mean:

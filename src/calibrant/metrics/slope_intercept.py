@@ -356,7 +356,7 @@ def _why_no_line(ties: TiedScores) -> str:
         return "all rows are of one class"
     if float(ties.scores.min()) == float(ties.scores.max()):
         return "all probabilities are the same"
-    if separates(ties) or separates(TiedScores(-ties.scores, ties.weight, ties.positives)):
+    if separates(ties, either_way=True):
         return "the probabilities separate the classes, so the slope has no bound"
     if _is_nearly_constant(ties.scores, ties.weight):
         return "all probabilities are nearly the same"

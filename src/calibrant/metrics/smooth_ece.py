@@ -115,11 +115,10 @@ def _smoothed(values: FloatArray, width: float) -> FloatArray:
 
 def smooth_error(ties: TiedScores) -> float:
     """Return the smooth calibration error of the rows."""
-    values = _gap_values(ties)
-    waves = np.fft.rfft(values)
+    waves = np.fft.rfft(_gap_values(ties))
     width = _crossing(waves, _COARSE_POINTS, _USUAL_WIDTH, _COARSE_TOLERANCE)
     width = _crossing(waves, _POINTS[0], width, _TOLERANCE)
-    n = min(_points(max(width, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), values.size)
+    n = min(_points(max(width, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), 2 * (waves.size - 1))
     return width if n <= _POINTS[0] else _crossing(waves, n, width, _TOLERANCE)
 
 
@@ -131,8 +130,9 @@ def _gap_values(ties: TiedScores) -> FloatArray:
     left = position.astype(np.int64)
     to_right = gap * (position - left)
     places = _places(n)
-    at_left, at_right = np.bincount(places[left], gap - to_right, n), np.bincount(places[left + 1], to_right, n)
-    return np.asarray(at_left + at_right, dtype=np.float64)
+    grid = np.asarray(np.bincount(places[left], gap - to_right, n), dtype=np.float64)
+    grid += np.bincount(places[left + 1], to_right, n)
+    return grid
 
 
 @lru_cache(maxsize=2)

@@ -13,24 +13,20 @@ import numpy as np
 from calibrant.metrics.calibration_error import binned_error, debiased_square, root_of_square, worst_bin
 from calibrant.metrics.calibration_index import index_of
 from calibrant.metrics.decomposition import Decomposition, split, sum_of
-from calibrant.metrics.estimates import Column, Estimate, mean_value
+from calibrant.metrics.estimates import Column, Estimate
 from calibrant.metrics.multiclass import Classes, class_gap_estimates, class_scores
 from calibrant.metrics.proper_scores import (
     INFINITE,
     Losses,
     brier_losses,
     log_losses,
-    loss_parts,
+    mean_loss,
     row_brier,
     row_log_loss,
 )
 from calibrant.metrics.ranking import UNDEFINED, macro_auc, rank
 from calibrant.metrics.slope_intercept import slope_intercept_values
 from calibrant.metrics.smooth_ece import smooth_error
-
-
-def _mean_loss(column: Column, losses: Losses) -> float:
-    return mean_value(loss_parts(column.summary.tied(), losses))
 
 
 def _log_loss(value: float) -> Estimate:
@@ -52,13 +48,13 @@ def _worst_bin(column: Column) -> Estimate:
 
 
 def _mean_gap(column: Column) -> float:
-    return _mean_loss(column, Losses(column.summary.scores - 1.0, column.summary.scores))
+    return mean_loss(column.summary.tied(), Losses(column.summary.scores - 1.0, column.summary.scores))
 
 
 #: The scores of one column, as `evaluation.OF_A_COLUMN` names them.
 VALUES_OF_A_COLUMN: dict[str, Callable[[Column], Estimate]] = {
-    "brier": lambda c: Estimate.of_value(_mean_loss(c, brier_losses(c.summary.scores))),
-    "log_loss": lambda c: _log_loss(_mean_loss(c, log_losses(c.summary.scores))),
+    "brier": lambda c: Estimate.of_value(c.once(_parts).score),
+    "log_loss": lambda c: _log_loss(mean_loss(c.summary.tied(), log_losses(c.summary.scores))),
     "ece": lambda c: Estimate.of_value(binned_error(c.uniform, "l1")),
     "ece_debiased": lambda c: Estimate.of_value(root_of_square(debiased_square(c.quantile))),
     "auc": _auc,
