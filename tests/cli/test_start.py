@@ -56,7 +56,7 @@ def test_help_imports_no_package_that_takes_long(command):
 
 
 @pytest.mark.parametrize("command", ["evaluate rows.csv", "apply fitted.json rows.csv --score p -o out.csv"])
-def test_small_files_need_neither_scipy_nor_pandas(tmp_path, command):
+def test_small_files_need_neither_scipy_nor_pandas_nor_arrow_s_functions(tmp_path, command):
     rows = "y,p\n" + "".join(f"{int(i % 10 < i // 20)},{i / 200}\n" for i in range(1, 200))
     (tmp_path / "rows.csv").write_text(rows)
     fit = "fit rows.csv --label y --score p --method isotonic --bounded -o fitted.json"
@@ -64,7 +64,7 @@ def test_small_files_need_neither_scipy_nor_pandas(tmp_path, command):
     in_new_process(f"{begin}main({fit.split()!r}, standalone_mode=False)")
     code = (
         f"{begin}main({command.split()!r}, standalone_mode=False)\n"
-        "print('imported:', [name for name in ('numba', 'scipy', 'pandas') if name in sys.modules])"
+        "print('imported:', [name for name in ('numba', 'scipy', 'pandas', 'pyarrow.compute') if name in sys.modules])"
     )
     assert in_new_process(code).splitlines()[-1] == "imported: []"
 

@@ -157,15 +157,16 @@ class DelimitedFile(TableFile):
         `texts` are those of the columns that are read as text whatever their values look like.
         """
         import pyarrow as pa
-        import pyarrow.compute
 
         table = self._convert(open_text(), options, columns, texts, quoted_is_null=False)
         if any(pa.types.is_binary(field.type) for field in table.schema):
             raise not_text(self.name, UTF8, "some values are other bytes")
         for i, name in enumerate(table.column_names):
-            if name in texts:
+            if name in texts or not pa.types.is_string(table[name].type):
                 continue
-            if pa.types.is_string(table[name].type) and pa.compute.any(pa.compute.equal(table[name], "")).as_py():
+            from pyarrow.compute import any as some, equal  # whose import takes longer than to read a small file
+
+            if some(equal(table[name], "")).as_py():
                 with suppress(pa.ArrowInvalid):  # text that comes after numbers
                     again = self._convert(open_text(), options, [name], (), quoted_is_null=True)[name]
                     if not (pa.types.is_string(again.type) or pa.types.is_null(again.type)):

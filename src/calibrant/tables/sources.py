@@ -241,7 +241,6 @@ def _listed(names: Sequence[str]) -> str:
 def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Return the columns in order, dictionaries and runs decoded, and string views as strings, which all know."""
     import pyarrow as pa
-    import pyarrow.compute
 
     columns = []
     for name in names:
@@ -249,7 +248,9 @@ def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_run_end_encoded(column.type):
-            column = pa.compute.run_end_decode(column)
+            from pyarrow.compute import run_end_decode
+
+            column = run_end_decode(column)
         if column.type == pa.string_view():
             column = column.cast(pa.string())
         columns.append(column)
