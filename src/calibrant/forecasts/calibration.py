@@ -264,12 +264,12 @@ def distribution_calibration_error(
     """
     by_median, by_width = check_bins("n_bins", n_bins)
     rows = read_outcomes(forecast, y, sample_weight)
-    return mean_distance_in_bins(rows, by_median, by_width)
+    return mean_distance_in_bins(rows, bins_of_rows(rows, by_median, by_width))
 
 
-def mean_distance_in_bins(rows: Outcomes, by_median: int, by_width: int) -> float:
-    """Return the distribution calibration error of checked rows."""
-    bins, weight = bins_of_rows(rows, by_median, by_width), rows.weights
+def mean_distance_in_bins(rows: Outcomes, bins: IntArray) -> float:
+    """Return the distribution calibration error of checked rows, by their bins."""
+    weight = rows.weights
     parts = (bins == j for j in np.unique(bins))
     return sum(float(weight[own].sum()) * distance_of_sides(rows.take(own)) for own in parts) / float(weight.sum())
 

@@ -13,6 +13,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.forecasts.adapters import as_forecast
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.calibration import alphas_of
+from calibrant.forecasts.level_maps import sum_by
 from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.forecasts.scores import Outcomes, read_outcomes
 from calibrant.numerics import BoolArray, FloatArray, IntArray
@@ -301,24 +302,26 @@ def table_of_gaps(
     cost = np.linspace(0.05, 0.95, 50) if cost is None else as_numbers(cost, name="cost")
     fix = "Pass the share of `scale` that a wrong no costs."
     refuse((cost < 0.0) | (cost > 1.0), cost, "cost", "is outside [0, 1]", fix)
-    predicted, true = (np.empty((y0.size, alpha.size, cost.size)) for _ in range(2))
     weight = rows.weights / rows.weights.sum()
+    wrong = np.empty((2, 2, y0.size, alpha.size))  # predicted and true: yes that is wrong, and no
     for k, (threshold, levels) in enumerate(zip(y0, rows.levels_at(y0), strict=True)):
         first = np.searchsorted(alpha, levels).astype(np.int64)
-        predicted[k] = _mean_losses(first, weight, levels, alpha.size, cost)
-        true[k] = _mean_losses(first, weight, (rows.y <= threshold).astype(np.float64), alpha.size, cost)
-    return ReliabilityGaps(y0, alpha, cost, scale * predicted, scale * true)
+        for j, event in enumerate((levels, (rows.y <= threshold).astype(np.float64))):
+            wrong[j, :, k] = _wrong_shares(first, weight, event, alpha.size)
+    losses = scale * ((1.0 - cost) * wrong[:, 0, ..., None] + cost * wrong[:, 1, ..., None])
+    return ReliabilityGaps(y0, alpha, cost, *losses)
 
 
-def _mean_losses(first: IntArray, weight: FloatArray, event: FloatArray, n_alpha: int, cost: FloatArray) -> FloatArray:
-    """Return the mean loss by alpha and cost ratio, shape (A, C), of events with these chances.
+def _wrong_shares(
+    first: IntArray, weight: FloatArray, event: FloatArray, n_alpha: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the share of wrong decisions of yes and of no by alpha, shape (A,) each, of events with these chances.
 
     `first` is the first alpha at which a row is decided with yes, as at all later ones.
     """
-    yes_wrong = np.cumsum(np.bincount(first, weights=weight * event, minlength=n_alpha + 1))[:n_alpha]
-    other = np.bincount(first, weights=weight * (1.0 - event), minlength=n_alpha + 1)
-    no_wrong = np.cumsum(other[::-1])[::-1][1:]
-    return (1.0 - cost) * yes_wrong[:, None] + cost * no_wrong[:, None]
+    yes_wrong = np.cumsum(sum_by(first, weight * event, n_alpha + 1))[:n_alpha]
+    other = sum_by(first, weight * (1.0 - event), n_alpha + 1)
+    return yes_wrong, np.cumsum(other[::-1])[::-1][1:]
 
 
 def as_problem(loss: object, y0: float | None = None) -> Problem:

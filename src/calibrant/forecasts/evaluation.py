@@ -38,7 +38,7 @@ from calibrant.forecasts.scores import (
 from calibrant.forecasts.verdict import IntervalCoverage, Judgement, judge_forecast, judged_gaps
 from calibrant.forecasts.weighted_intervals import interval_levels, row_weighted_interval_score
 from calibrant.metrics import Estimate, named_scores
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import count
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
@@ -164,9 +164,10 @@ def scores_and_judgement(
     estimates = mean_estimates(rows, interval_level, level, region)
     share = (1.0 - level) / (len(judged_gaps(rows.forecast)) + (interval_level is not None))
     chances = _chances(rows, share, generator)
-    noise = gap_noises(rows, errors, gaps, generator)
-    alone = gap_noises(rows.as_independent(), errors, gaps, generator) if rows.dependence else noise
-    for name, value in measured_gaps(rows, errors, gaps).items():
+    bins = bins_of_rows(rows, *_BINS)
+    noise = gap_noises(rows, errors, gaps, bins, generator)
+    alone = gap_noises(rows.as_independent(), errors, gaps, bins, generator) if rows.dependence else noise
+    for name, value in measured_gaps(rows, errors, gaps, bins).items():
         effect = design_effect(noise[name], alone[name])
         if effect > 1.0:
             chances[name] = chances[name].raised(effect, noise[name], share)
@@ -229,13 +230,13 @@ def mean_estimates(
     return estimates | {"bias": mean(forecast.mean() - rows.y, -np.inf)}
 
 
-def measured_gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps) -> dict[str, float]:
+def measured_gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, bins: IntArray) -> dict[str, float]:
     """Measure the gaps of checked rows."""
     return {
         "average_calibration_error": distance_of_sides(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
-        "distribution_calibration_error": mean_distance_in_bins(rows, *_BINS),
+        "distribution_calibration_error": mean_distance_in_bins(rows, bins),
         "reliability_gap": gaps.mean,
         "max_reliability_gap": gaps.max,
     }
@@ -243,14 +244,15 @@ def measured_gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps
 
 def _chances(rows: Outcomes, share: float, rng: np.random.Generator) -> dict[str, GapByChance]:
     kept = rows.as_independent().take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
+    bins = bins_of_rows(kept, *_BINS)  # they go by the forecasts alone
     drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
-    found = [measured_gaps(each, table_of_errors(each), table_of_gaps(each)) for each in drawn]
+    found = [measured_gaps(each, table_of_errors(each), table_of_gaps(each), bins) for each in drawn]
     shrink = float(np.sqrt(kept.effective_size / rows.effective_size))
     return {name: GapByChance.of_draws(shrink * np.array([each[name] for each in found]), share) for name in found[0]}
 
 
 def gap_noises(
-    rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, rng: np.random.Generator
+    rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, bins: IntArray, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     """Draw the noise in each gap."""
     thresholds = errors.y0[np.linspace(0, errors.y0.size - 1, _NOISE_THRESHOLDS).astype(np.intp)]
@@ -264,7 +266,7 @@ def gap_noises(
         "average_calibration_error": average,
         "threshold_calibration_error": by_rule.mean(axis=1),
         "max_threshold_calibration_error": by_rule.max(axis=1),
-        "distribution_calibration_error": noise_in_bins(rows, bins_of_rows(rows, *_BINS), rng),
+        "distribution_calibration_error": noise_in_bins(rows, bins, rng),
         "reliability_gap": mean_gap,
         "max_reliability_gap": max_gap,
     }
