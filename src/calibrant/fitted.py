@@ -274,7 +274,8 @@ class MapFitted(Fitted):
     @property
     def fitted_map(self) -> Map:
         """The map, or NotFittedError."""
-        self.check_fitted()
+        if not hasattr(self, "map_"):
+            self.check_fitted()
         return self.map_
 
     @property

@@ -109,10 +109,10 @@ class LogitInterpolatedMap(ExpitMap):
     def logits(self, scores: FloatArray) -> FloatArray:
         z = scores if self.clip is None else logit(clip_open(scores, self.clip))
         x = self.x
+        if z.size == 1 and x.item(0) <= (value := z.item()) <= x.item(-1):  # one row, as in a server
+            return np.array([_interpolate_one(value, x, self.y)])
         inner = interpolate(z, x, self.y)
         if x.size == 1:
-            return inner
-        if z.size == 1 and x.item(0) <= z.item() <= x.item(-1):  # one row, as in a server
             return inner
         first, last = self._outer_slopes()
         with np.errstate(over="ignore"):
@@ -279,6 +279,10 @@ def _ends(at: FloatArray) -> tuple[float, float]:
 
 def _merge(p0: FloatArray, p1: FloatArray) -> FloatArray:
     """Return p1 / (1 - p0 + p1), in an order of operations that rises with p0 and p1 to the last bit."""
+    if p0.size == 1:  # one row, as in a server: the same bits
+        low, high = p0.item(), p1.item()
+        merged = 1.0 / (1.0 + (1.0 - low) / high) if high > 0.0 else 0.0
+        return np.array([min(max(merged, low), high)])
     with np.errstate(divide="ignore", over="ignore"):
         return clip_between(1.0 / (1.0 + (1.0 - p0) / p1), p0, p1)
 

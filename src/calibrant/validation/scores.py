@@ -17,7 +17,7 @@ from calibrant.errors import (
     InvalidWeightError,
     ShapeError,
 )
-from calibrant.numerics import ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
+from calibrant.numerics import LARGEST, ROW_SUM_TOLERANCE, BoolArray, FloatArray, row_sum
 from calibrant.validation.arguments import at_first, check_choice, check_same_length, values_such_as
 from calibrant.validation.frames import narwhals_for, read_native
 
@@ -31,6 +31,8 @@ _ROUNDING, _PERCENT = 1e-6, 100.0
 ArrayLike: TypeAlias = Any
 #: Positive weights lie between this and its inverse, so that sums of their squares are ordinary numbers.
 _LEAST_WEIGHT = 1e-100
+#: Up to so many values, such as one row in a server, are checked one by one.
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +309,8 @@ def _real(value: Any) -> float:
 
 def _check_finite(scores: Scores, name: str) -> None:
     values = scores.values
+    if _are_few_within(values, -LARGEST, LARGEST):
+        return
     if not (np.isfinite(values.min()) and np.isfinite(values.max())):
         fix = "Drop rows with NaN or inf first."
         _refuse(InvalidScoreError, name, scores, ~np.isfinite(values), "is not finite", fix)
@@ -314,6 +318,8 @@ def _check_finite(scores: Scores, name: str) -> None:
 
 def _check_unit_range(scores: Scores, name: str) -> None:
     values = scores.values
+    if _are_few_within(values, 0.0, 1.0):
+        return
     if not (values.min() >= 0.0 and values.max() <= 1.0):  # also where one is NaN
         _check_finite(scores, name)
         bad = (values < 0.0) | (values > 1.0)
@@ -323,6 +329,11 @@ def _check_unit_range(scores: Scores, name: str) -> None:
         elif values.min() >= 0.0 and values.max() <= _PERCENT:
             fix += " If they are percentages, divide them by 100."
         _refuse(InvalidProbabilityError, name, scores, bad, "is outside [0, 1]", fix)
+
+
+def _are_few_within(values: FloatArray, low: float, high: float) -> bool:
+    """Say whether values are so few that a loop over them takes less than calls of NumPy, and all within bounds."""
+    return values.size <= _FEW and all(low <= value <= high for value in values.ravel().tolist())
 
 
 def _check_row_sums(scores: Scores, name: str) -> None:
