@@ -9,11 +9,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
+import calibrant
 from calibrant import softmax_fit
 from calibrant.errors import ConvergenceWarning
-from calibrant.softmax_fit import CorrelatedProblem, MatrixProblem, VectorProblem, fit_softmax, minimise
+from calibrant.softmax_fit import MatrixProblem, VectorProblem, fit_softmax, minimise
 
-KINDS = {"matrix": MatrixProblem, "correlated": CorrelatedProblem, "vector": VectorProblem}
+KINDS = {"matrix": MatrixProblem, "vector": VectorProblem}
 every = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
@@ -58,7 +59,32 @@ def test_loss_gradient_and_hessian_are_those_of_the_objective(kind):
     np.testing.assert_allclose(gradient.ravel(), slopes(lambda t: loss(p, t), theta)[:, 0], atol=1e-8)
     hessian = slopes(lambda t: p.value_gradient(t)[1], theta)
     np.testing.assert_allclose(p.hessian(theta), hessian, atol=1e-8)
-    np.testing.assert_allclose((p.diagonal(theta) + p.penalty).ravel(), np.diag(hessian), atol=1e-8)
+
+
+@every
+def test_the_inverse_for_many_parameters_is_of_blocks_with_the_diagonal_and_the_intercepts_of_the_hessian(kind):
+    p = problem(kind)
+    theta = np.random.default_rng(5).normal(size=p.centre.shape)
+    solve, hessian = p.near_inverse(theta), p.hessian(theta)
+    near = np.linalg.inv([solve(each.reshape(theta.shape)).ravel() for each in np.eye(theta.size)])
+    label = np.broadcast_to(np.expand_dims(np.arange(p.x.shape[1]), p.axis), theta.shape).ravel()
+    np.testing.assert_allclose(np.diag(near), np.diag(hessian), rtol=1e-5)
+    np.testing.assert_allclose(near[label[:, None] != label], 0.0, atol=1e-12)
+    for k in range(p.x.shape[1]):
+        own = np.flatnonzero(label == k)
+        np.testing.assert_allclose(near[own[-1], own], hessian[own[-1], own], rtol=1e-5)
+
+
+def test_classes_of_different_frequency_take_few_passes(monkeypatch):
+    """Whose columns lie far from 0 where the class is likely: with the diagonal of the Hessian alone it took 50."""
+    rng = np.random.default_rng(1)
+    z = rng.normal(size=(5_000, 30)) * 1.5 + rng.normal(size=30) * 0.7
+    p = softmax(z, axis=1)
+    y = np.minimum((p.cumsum(axis=1) < rng.uniform(size=(5_000, 1))).sum(axis=1), 29)
+    passes, evaluate = [], MatrixProblem.value_gradient
+    monkeypatch.setattr(MatrixProblem, "value_gradient", lambda p, theta: passes.append(1) or evaluate(p, theta))
+    calibrant.MatrixScalingCalibrator().fit(softmax(2.0 * z, axis=1), y)
+    assert len(passes) <= 15
 
 
 @every

@@ -4,7 +4,7 @@ What is minimised: the weighted mean of log sum_k exp(z_ik) - z_i,y_i plus half 
 the parameters from a centre, by L-BFGS whose first matrix is the inverse of a Hessian. With few parameters and rows it
 is that of all rows, computed again, as in Newton's method, where a step has cut the decrement, gradient times step, by
 too little: a Hessian costs as much as several gradients. With more rows it is that of a sample; of many parameters, its
-diagonal or blocks only. Steps are halved until the loss falls enough. It stops where the decrement is small.
+blocks, about. Steps are halved until the loss falls enough. It stops where the decrement is small.
 The strength is the posterior mean of its logarithm under Laplace's approximation of the marginal likelihood; two rounds
 of a fit and a choice come before the last fit, which starts with the Hessian of the last choice.
 
@@ -18,13 +18,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant.errors import ConvergenceWarning, warn
-from calibrant.numerics import EPS, FloatArray, dot
+from calibrant.numerics import EPS, TINY, FloatArray, dot
 
 _MAX_ITER = 500
 #: Newton decrement (about twice what a full step would gain of the mean loss) at which that step is the last: after
@@ -37,6 +37,8 @@ _TOL_OF_CHOICE = 1e-12
 _TOL_OF_NEAR = 1e-14
 #: The same of many rows, where one more pass costs more than it gains.
 _TOL_OF_MANY = 1e-9
+#: The same of many parameters, where the decrement is less exact.
+_TOL_OF_BLOCKS = 5e-10
 #: A step that cuts the decrement by less than this calls for a new Hessian.
 _LEAST_CUT = 8.0
 #: What rounding may leave of the decrement.
@@ -50,6 +52,8 @@ _HESSIAN_WORK = 1 << 27
 _LEAST_SAMPLE = 2_000
 _MOST_SAMPLE = 16_000
 _MEMORY = 12
+#: Variance of a column as a share of its mean square, at least, for a first matrix whose rounding is small.
+_LEAST_VARIANCE = 1e-6
 #: Prior of the penalty's strength: median, standard deviation of its logarithm; range and number of values tried.
 PRIOR_PENALTY = 2.0
 _PRIOR_SPREAD = 1.5
@@ -68,9 +72,11 @@ Solve: TypeAlias = Callable[[FloatArray], FloatArray]
 class SoftmaxProblem(ABC):
     """Minimise sum_i w_i (log sum_k exp(z_ik) - z_i,y_i) + sum_j penalty_j (theta_j - centre_j)^2 / 2.
 
-    `x`, of shape (n, K), and `theta` give the logits z; `weight` sums to one.
+    `x`, of shape (n, K), and `theta` give the logits z; `weight` sums to one. The parameters of a class lie
+    along `axis` of theta, its intercept last.
     """
 
+    axis: ClassVar[int]
     x: FloatArray
     codes: npt.NDArray[np.integer[Any]]
     weight: FloatArray
@@ -90,13 +96,31 @@ class SoftmaxProblem(ABC):
         """Return the Hessian over theta flattened, at probabilities `q`, shape (K, m), of rows `x`."""
 
     @abstractmethod
-    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        """Return the Hessian's diagonal in the shape of theta; `bend` is w q (1 - q)."""
+    def moments(self, x: FloatArray, bend: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return sums, in the shape of theta, of `bend` = w q (1 - q) times what theta multiplies; and that squared."""
 
     def near_inverse(self, theta: FloatArray) -> Solve:
-        """Return the product with an approximate inverse of the Hessian, for problems too large for the Hessian."""
-        diagonal = self.diagonal(theta)
-        return lambda g: g / (diagonal + self.penalty)
+        """Return the product with the inverse of about each class's own block of the Hessian, for those that are large.
+
+        In the weights that bend the loss of a class, m together, what its parameters multiply has means u and variances
+        v. Correlated by the means alone, the block is m (diag(v) + u u'), whose inverse is that of Sherman and Morrison
+        (1950). Without u u' it would take many steps: the mean of a class's own column is far from 0 there.
+        """
+        mean, square = np.zeros_like(self.penalty), np.zeros_like(self.penalty)
+        for block in self._blocks(1):
+            x = self.x[block]
+            q = _softmax_in_place(self.logits(x, theta))
+            q -= q * q
+            q *= self.weight[block]
+            for total, more in zip((mean, square), self.moments(x, q), strict=True):
+                total += more
+        axis = self.axis
+        mass = np.maximum(np.take(mean, [-1], axis), TINY)
+        mean /= mass
+        rest = np.maximum(square - mass * mean * mean, _LEAST_VARIANCE * square) + self.penalty
+        along = mean / rest
+        share = mass / (1.0 + mass * (mean * along).sum(axis=axis, keepdims=True))
+        return lambda g: g / rest - along * (share * (along * g).sum(axis=axis, keepdims=True))
 
     def value_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the loss and its gradient."""
@@ -125,17 +149,6 @@ class SoftmaxProblem(ABC):
             out += self.curvature(x, _softmax_in_place(self.logits(x, theta)), self.weight[block])
         return out
 
-    def diagonal(self, theta: FloatArray) -> FloatArray:
-        """Return the diagonal of the likelihood's Hessian in the shape of theta."""
-        out = np.zeros_like(self.penalty)
-        for block in self._blocks(1):
-            x, w = self.x[block], self.weight[block]
-            q = _softmax_in_place(self.logits(x, theta))
-            q -= q * q
-            q *= w
-            out += self.curvature_diagonal(x, q)
-        return out
-
     def few(self) -> Self:
         """Return the problem itself, or that of a sample of rows, so many that a Hessian costs little.
 
@@ -158,6 +171,7 @@ class MatrixProblem(SoftmaxProblem):
     """Logits z = x W' + b; theta, of shape (K, K + 1), holds W and then b."""
 
     __slots__ = ()
+    axis: ClassVar[int] = 1
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
         z: FloatArray = theta[:, :-1] @ x.T
@@ -185,33 +199,16 @@ class MatrixProblem(SoftmaxProblem):
             out[own, own] += spread[own] @ ones.T
         return out
 
-    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        return np.column_stack((bend @ (x * x), bend.sum(axis=1)))
-
-
-class CorrelatedProblem(MatrixProblem):
-    """The same for columns of `x` that are correlated, as logarithms that are not centred in each row are."""
-
-    __slots__ = ()
-
-    def near_inverse(self, theta: FloatArray) -> Solve:
-        """Return the product with the inverse of each class's own block, its columns correlated as over all rows."""
-        root = np.sqrt(self.diagonal(theta)).astype(np.float32)  # single precision is enough for a preconditioner
-        ones = np.column_stack((self.x, np.ones(self.x.shape[0])))
-        moments = (ones * self.weight[:, None]).T @ ones
-        size = np.sqrt(np.diag(moments))
-        blocks = (moments / np.outer(size, size)).astype(np.float32) * root[:, :, None]
-        blocks *= root[:, None, :]
-        at = np.arange(size.size)
-        blocks[:, at, at] += self.penalty
-        inverse = np.linalg.inv(blocks)
-        return lambda g: np.asarray(np.einsum("kij,kj->ki", inverse, g))
+    def moments(self, x: FloatArray, bend: FloatArray) -> tuple[FloatArray, FloatArray]:
+        total = bend.sum(axis=1)
+        return np.column_stack((bend @ x, total)), np.column_stack((bend @ (x * x), total))
 
 
 class VectorProblem(SoftmaxProblem):
     """Logits z_k = a_k x_k + b_k; theta, of shape (2, K), holds a and b."""
 
     __slots__ = ()
+    axis: ClassVar[int] = 0
 
     def logits(self, x: FloatArray, theta: FloatArray) -> FloatArray:
         z: FloatArray = x.T * theta[0][:, None]
@@ -235,8 +232,9 @@ class VectorProblem(SoftmaxProblem):
         out[k + at, k + at] += bend.sum(axis=1)
         return out
 
-    def curvature_diagonal(self, x: FloatArray, bend: FloatArray) -> FloatArray:
-        return np.vstack((np.einsum("ki,ki,ki->k", bend, x.T, x.T), bend.sum(axis=1)))
+    def moments(self, x: FloatArray, bend: FloatArray) -> tuple[FloatArray, FloatArray]:
+        total, first = bend.sum(axis=1), bend * x.T
+        return np.vstack((first.sum(axis=1), total)), np.vstack((np.einsum("ki,ki->k", first, x.T), total))
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,10 +350,10 @@ def minimise(
 def _solve(
     problem: AnyProblem, start: FloatArray, solve: Solve | None, *, tol: float | None = None
 ) -> tuple[FloatArray, float, int]:
-    """Run L-BFGS from the inverse Hessian of all rows where it costs little, else from that of a sample or diagonal."""
+    """Run L-BFGS from the inverse Hessian of all rows where it costs little, else from that of a sample or blocks."""
     few = problem.few()
     if start.size > _DENSE:
-        return _descend(problem, start, few.near_inverse, None, tol or _TOL_OF_MANY, renews=False)
+        return _descend(problem, start, few.near_inverse, None, tol or _TOL_OF_BLOCKS, renews=False)
     is_all = few is problem
     tol = tol or (_TOL if is_all else _TOL_OF_MANY)
     return _descend(problem, start, lambda theta: _solver(few.hessian(theta)), solve, tol, renews=is_all)

@@ -14,7 +14,7 @@ from calibrant.maps import BetaMap, Map
 from calibrant.numerics import FloatArray, dot
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows
-from calibrant.softmax_fit import CorrelatedProblem, SoftmaxFit
+from calibrant.softmax_fit import SoftmaxFit
 from calibrant.validation import InputKind
 
 
@@ -58,7 +58,6 @@ class DirichletCalibrator(SoftmaxCalibrator):
     """
 
     map_kinds = (BetaMap,)
-    matrix_problem = CorrelatedProblem
     input: InputKind = "probability"
 
     def __init__(self, *, penalty: Penalty = "evidence") -> None:

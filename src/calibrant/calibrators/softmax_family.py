@@ -41,8 +41,6 @@ class SoftmaxCalibrator(Calibrator):
 
     map_kinds: ClassVar[tuple[type[Map], ...]] = (BetaMap, LogisticMap)
     softmax_ndim = 2
-    #: The kind of problem of a matrix and intercepts.
-    matrix_problem: ClassVar[type[MatrixProblem]] = MatrixProblem
     penalty_: float
 
     def __init__(self, *, penalty: Penalty = "evidence", input: InputKind = "probability") -> None:
@@ -56,7 +54,7 @@ class SoftmaxCalibrator(Calibrator):
         penalty = np.full((k, k + 1), rest)
         penalty[np.arange(k), np.arange(k)] = diagonal
         penalty[:, k] = intercept
-        return self.matrix_problem(x, codes, weight, np.eye(k, k + 1), penalty)
+        return MatrixProblem(x, codes, weight, np.eye(k, k + 1), penalty)
 
     def linear(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the matrix, shape (K, K), and the intercepts of fitted parameters."""
