@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, logits_of, slope_of
+from calibrant.calibrators.temperature import StreamedLogits, TemperatureCalibrator, slope_of
 from calibrant.errors import DataWarning, warn
 from calibrant.fitted import as_one_score
 from calibrant.maps import BetaMap, LogisticMap, Map, SoftmaxMap, line_map
@@ -78,9 +78,9 @@ class SoftmaxCalibrator(Calibrator):
             rows = as_one_score(rows, self.input)
         else:
             warn_of_absent_classes(rows)
-        fitted = TemperatureCalibrator(input=self.input).map_near(rows, None if near is None else near.slope)
+        fitted, z = TemperatureCalibrator(input=self.input).map_and_logits(rows, None if near is None else near.slope)
         slope, clip = slope_of(fitted), fitted.clip
-        matrix, bias, found = self.fit_logits(logits_of(rows, clip), slope, rows, None if near is None else near.fit)
+        matrix, bias, found = self.fit_logits(z, slope, rows, None if near is None else near.fit)
         return _map_of(matrix, bias, slope, clip, is_binary=rows.is_binary), _Near(slope, found)
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
@@ -119,8 +119,10 @@ class SoftmaxCalibrator(Calibrator):
         """
         total = rows.total_weight
         with np.errstate(over="ignore"):  # clipped
-            x = np.clip(scale * z, -_LARGE, _LARGE)
-        x = np.clip(self.centred(x), -_SURE, _SURE)
+            x = scale * z
+        np.clip(x, -_LARGE, _LARGE, out=x)
+        x = self.centred(x)
+        np.clip(x, -_SURE, _SURE, out=x)
         return self.fit_problem(self.problem(x, rows.codes, rows.weights / total), total, near)
 
     def fit_problem(

@@ -101,13 +101,17 @@ class TemperatureCalibrator(Calibrator):
 
     def map_near(self, rows: Rows, start: float | None) -> SoftmaxMap | BetaMap | LogisticMap:
         """Fit the map to checked rows; the search starts from this inverse temperature, where one is given."""
+        return self.map_and_logits(rows, start)[0]
+
+    def map_and_logits(self, rows: Rows, start: float | None) -> tuple[SoftmaxMap | BetaMap | LogisticMap, FloatArray]:
+        """Fit as `map_near` does, and return the logits of the rows too."""
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
         clip = clip_from_data(rows.scores, rows.total_weight) if self.input == "probability" else None
+        z = logits_of(rows, clip)
+        slope = _inverse_temperature(z, rows, start)
         if rows.is_binary:
-            z = rows.scores if clip is None else logit(clip_open(rows.scores, clip))
-            return line_map(_inverse_temperature(np.column_stack((np.zeros_like(z), z)), rows, start), 0.0, clip)
-        slope = min(_inverse_temperature(logits_of(rows, clip), rows, start), _STEEPEST)
-        return SoftmaxMap(np.array(slope), np.zeros(rows.n_classes), clip)
+            return line_map(slope, 0.0, clip), z
+        return SoftmaxMap(np.array(min(slope, _STEEPEST)), np.zeros(rows.n_classes), clip), z
 
     def fit_passes(self, stream: RowStream) -> SoftmaxMap | BetaMap | LogisticMap:
         logits = StreamedLogits.read(stream)
