@@ -37,8 +37,9 @@ _TOL = 1e-8
 #: Newton iterations before an upper bracket is looked for by steps of four.
 _NEWTON_UNTIL = 10
 _BLOCK_ENTRIES = 1 << 15
-_WARM_START_FROM = 1 << 17
-#: Rows of the sample that a fit to a stream starts from, and takes its first matrix from.
+#: From so many logits the search starts from the slope of a sample: of every eighth row, or of fewer.
+_WARM_START_FROM, _LEAST_STEP = 1 << 18, 8
+#: Rows of the sample that a search among many starts from, and takes its first matrix from.
 _SAMPLE = 16_000
 _SAY_NOTHING = (
     "the scores say nothing of the labels, or run against them: the best temperature is infinite, and all classes "
@@ -147,8 +148,10 @@ def _inverse_temperature(z: FloatArray, rows: Rows, near: float | None = None) -
     start = 1.0 / max(float(np.abs(problem.columns).mean()), 1e-300)
     if near is not None and 0.0 < near * unit < np.inf:
         start = near * unit
-    elif n >= _WARM_START_FROM:
-        start, _ = find_slope(problem.thin(n // (_WARM_START_FROM // 8)).derivatives, start)
+    elif z.size >= _WARM_START_FROM:
+        few = problem.thin(max(n // _SAMPLE, _LEAST_STEP))
+        if float(few.target.min()) < 0.0:  # where all of them are right, they have no best slope
+            start, _ = find_slope(few.derivatives, start)
     slope, converged = find_slope(problem.derivatives, start)
     if not converged:
         warn(
