@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from postgres_server import postgres as postgres
 from spark_session import spark as spark
+from unrendered import unrendered as unrendered
 
 #: Several folders have a conftest.py; looked through for examples, they would clash by name.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
@@ -48,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Know the mark of tests that take long, draw few random examples in a fast run, and leave no figure open."""
     config.pluginmanager.register(ClosedFigures())
     config.addinivalue_line("markers", "slow: left out by --fast, as other tests of the module are quicker")
+    config.addinivalue_line("markers", "rendered: pictures of the runs of this test are looked at")
     if config.getoption("--fast"):
         settings.register_profile("fast", settings.get_profile("calibrant"), max_examples=5)
         settings.load_profile("fast")

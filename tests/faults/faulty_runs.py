@@ -13,10 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
+
 from calibrant.cli import main
 
 #: What changes files or names of them, as the interpreter reports it before it happens.
 EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.chmod", "os.chown", "os.truncate", "os.link", "os.symlink")
+
+
+def load(*lines: str) -> None:
+    """Run commands in this process, so that its forks find the modules, loops and templates that they need."""
+    for line in lines:
+        assert CliRunner().invoke(main, line.split()).exit_code == 0, line
 
 
 def in_child(words: list[str], prepare: Callable[..., None] | None = None, *arguments: Any) -> int | None:

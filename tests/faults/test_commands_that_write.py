@@ -5,6 +5,7 @@ After each of these a file is as it was, or as the command leaves it; the next r
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -14,11 +15,15 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from faulty_runs import fill_disk, give_up_rights, in_child, kill_at, turn_back_clock
+from faulty_runs import fill_disk, give_up_rights, in_child, kill_at, load, turn_back_clock
 
 import calibrant as cb
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="forks, signals and limits of POSIX")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="forks, signals and limits of POSIX"),
+    pytest.mark.usefixtures("unrendered"),
+]
 
 #: What writes, and the files or folders that it writes.
 COMMANDS = {
@@ -41,10 +46,7 @@ COMMANDS = {
 MOST_EVENTS = 60
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # what fit writes tells the time
+def write_inputs() -> None:
     rng = np.random.default_rng(0)
     p = rng.random(200)
     y = (rng.random(200) < p).astype(int)
@@ -60,6 +62,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pc.write_csv(pa.table({"mu": mu, "sigma": np.ones(200), "y": mu + rng.normal(size=200)}), "n.csv")
     pc.write_csv(pa.table({"p_a": p, "p_b": 1.0 - p}), "k.csv")
     Path("m.json").write_text('{"a": 90, "b": 110}')
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with contextlib.chdir(tmp_path_factory.mktemp("loaded")):
+        write_inputs()
+        load(*(line for line, _ in COMMANDS.values()))
+
+
+@pytest.fixture(autouse=True)
+def folder(loaded: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")  # what fit writes tells the time
+    write_inputs()
     return tmp_path
 
 

@@ -5,6 +5,7 @@ A run is there as a whole or not at all, the next one finishes, and what a kille
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -14,12 +15,16 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 from click.testing import CliRunner
-from faulty_runs import count_events, fill_disk, give_up_rights, in_child, kill_at, turn_back_clock
+from faulty_runs import count_events, fill_disk, give_up_rights, in_child, kill_at, load, turn_back_clock
 
 from calibrant.cli import main
 from calibrant.training import list_runs, load_run
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="forks, signals and limits of POSIX")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="forks, signals and limits of POSIX"),
+    pytest.mark.usefixtures("unrendered"),
+]
 
 COMMANDS = {
     "train": "train --data bars.csv --model logistic --horizon 5 --runs runs --no-gate",
@@ -29,16 +34,27 @@ COMMANDS = {
 MOST_KILLS = 8
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    pytest.importorskip("skops", reason="skops is not installed")
-    monkeypatch.chdir(tmp_path)
+def write_bars() -> None:
     rng = np.random.default_rng(0)
     close = 100.0 * np.exp(np.cumsum(0.01 * rng.normal(size=600)))
     opened = np.append(100.0, close[:-1])
     bars = {"open": opened, "high": np.maximum(opened, close), "low": np.minimum(opened, close), "close": close}
     pc.write_csv(pa.table({"time": np.datetime64("2020-01-01") + np.arange(600), **bars}), "bars.csv")
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    pytest.importorskip("skops", reason="skops is not installed")
+    with contextlib.chdir(tmp_path_factory.mktemp("loaded")):
+        write_bars()
+        load(*COMMANDS.values(), "predict last --data bars.csv -o out.parquet --runs runs")
+
+
+@pytest.fixture(autouse=True)
+def folder(loaded: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_bars()
     return tmp_path
 
 

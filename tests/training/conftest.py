@@ -16,6 +16,16 @@ from calibrant.training.bars import Bars, as_bars
 MakeTable = Callable[..., pa.Table]
 
 
+@pytest.fixture(autouse=True)
+def unrendered_runs(request: pytest.FixtureRequest) -> None:
+    """Let the runs of a test hold empty pictures but where it is marked as `rendered`.
+
+    Those that a fixture of the module trains are rendered.
+    """
+    if request.node.get_closest_marker("rendered") is None:
+        request.getfixturevalue("unrendered")
+
+
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the runs of a test draw no pictures and an empty page, which take most of the time of small ones.

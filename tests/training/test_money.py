@@ -265,6 +265,7 @@ def test_no_sizing_error_before_leaves_nothing_to_measure(parts: tuple[Dataset, 
 # --- what is shown -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rendered
 def test_text_page_and_picture_show_all_paths(parts: tuple[Dataset, Dataset], tmp_path: Path) -> None:
     _, test = parts
     money = money_of_parts(parts)

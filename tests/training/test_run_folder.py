@@ -142,6 +142,7 @@ def test_figures_of_the_specified_calibrator_are_those_of_purged_blocks_in_time(
 
 
 @pytest.mark.slow
+@pytest.mark.rendered
 def test_the_same_seed_gives_the_same_bytes(run: Run, bars: Bars, tmp_path: Path) -> None:
     again = run_training(CONFIG, bars=bars, root=tmp_path)
     assert again.run_id != run.run_id

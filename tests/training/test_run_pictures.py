@@ -15,6 +15,7 @@ from calibrant.training.money_page import draw_money
 from calibrant.training.run_pictures import draw_run, write_page
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_run_is_drawn_and_reported_with_intervals_for_labels_that_overlap(n_classes: int, tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_the_folder_holds_a_picture_and_a_section_on_windows(run: Run) -> None:
     assert set(money["paths"]) >= {"raw", "calibrated", "buy and hold", "no trade"}
 
 
+@pytest.mark.rendered
 def test_windows_without_interval_and_of_infinite_loss_are_drawn_and_told(run: Run, tmp_path: Path) -> None:
     found: dict[str, Any] = json.loads(json.dumps(run.metrics["walk_forward"]))
     first, second = found["windows"][:2]
@@ -184,6 +185,7 @@ def test_out_of_fold_runs_refuse_windows(bars: Bars, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.rendered
 def test_a_table_with_numbers_for_times_and_no_returns_goes_the_whole_way(tmp_path: Path) -> None:
     n, rng = 900, np.random.default_rng(0)
     x = rng.normal(size=(n, 2))
