@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Know the mark of tests that take long, draw few random examples in a fast run, and leave no figure open."""
     config.pluginmanager.register(ClosedFigures())
     config.addinivalue_line("markers", "slow: left out by --fast, as other tests of the module are quicker")
-    config.addinivalue_line("markers", "rendered: pictures of the runs of this test are looked at")
+    config.addinivalue_line("markers", "rendered: pictures are looked at, and so rendered")
     if config.getoption("--fast"):
         settings.register_profile("fast", settings.get_profile("calibrant"), max_examples=5)
         settings.load_profile("fast")

@@ -25,6 +25,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def unrendered_pages(unrendered: None) -> None:
+    """Let the pages of all tests here hold empty pictures."""
+
+
 @pytest.fixture
 def run() -> Run:
     """Run a command in this process; arguments in one text are split at spaces."""

@@ -62,6 +62,7 @@ def test_gates_judge_one_recalibrator(run: Run, rows: tuple[GaussianForecast, np
     assert "Did you mean 'average'" in run(f"{COMMAND} --judge averag --max gap=1").output
 
 
+@pytest.mark.rendered
 def test_a_picture_and_a_document_are_written(
     run: Run, rows: tuple[GaussianForecast, np.ndarray], folder: Path
 ) -> None:

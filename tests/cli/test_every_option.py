@@ -21,7 +21,7 @@ from real_files import train_runs, write_files
 from calibrant.cli import main
 from calibrant.forecasts import evaluation
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unrendered")]
+pytestmark = pytest.mark.slow
 
 #: Exit code, what was printed, and the files that were written.
 Outcome: TypeAlias = tuple[int, str, dict[str, str]]

@@ -17,6 +17,8 @@ from monitor_cases import rows, run
 
 import calibrant as cb
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def test_calibrated_days_raise_no_alarm_and_a_change_does_with_exit_code_one() -> None:
     pq.write_table(rows(0.0), "good.parquet")

@@ -20,6 +20,8 @@ from calibrant.errors import CalibrantError
 from calibrant.files import held
 from calibrant.monitor import CalibrationMonitor
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def test_what_fails_counts_nothing_and_can_be_done_again() -> None:
     pq.write_table(rows(0.0), "t.parquet")

@@ -21,6 +21,8 @@ import calibrant as cb
 from calibrant import forecasts
 from calibrant.errors import InvalidInputError, InvalidTypeError, NotFittedError
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def calibrated(n: int = 2_000, **options: Any) -> tuple[cb.Report, Any, Any, Any]:
     """Return a report of over-confident scores and a calibrator fitted to others; labels, scores before and after."""
@@ -79,6 +81,7 @@ def test_weight_zero_is_left_out_before_and_after() -> None:
     assert found["before"]["scores"]["brier"]["n"] == 300
 
 
+@pytest.mark.rendered
 def test_page_shows_both_in_one_table_and_one_diagram() -> None:
     report, *_ = calibrated()
     page = ParsedPage(report.html())
@@ -229,6 +232,7 @@ def test_rows_that_it_was_fitted_to_are_known_by_their_hash(tmp_path: Path) -> N
         assert f"fitted to 333 rows of spring <b>.csv , at {said.fitted_at}. Those of them that are among" in text
 
 
+@pytest.mark.rendered
 def test_after_has_the_first_colour_and_before_the_second_on_pages_of_forecasts_too() -> None:
     rng = np.random.default_rng(0)
     mean = rng.normal(size=600)

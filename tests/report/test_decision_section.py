@@ -17,6 +17,8 @@ import calibrant as cb
 from calibrant.decisions import Policy, Problem, decision_curve, evaluate
 from calibrant.errors import InvalidInputError, InvalidTypeError
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 TWO = Problem.two_actions(false_positive=1.0, false_negative=4.0)
 THREE = {"wait": {0: 0.0, 1: 5.0, 2: 9.0}, "treat": {0: 2.0, 1: 1.0, 2: 1.5}, "send home": {0: -1.0, 1: 7.0, 2: 12.0}}
 

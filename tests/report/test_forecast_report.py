@@ -25,6 +25,8 @@ from calibrant.forecasts import (
     reliability_gaps,
 )
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 RNG = np.random.default_rng(0)
 MEAN = RNG.normal(size=300)
 Y = MEAN + RNG.normal(size=300)

@@ -17,6 +17,8 @@ import calibrant as cb
 from calibrant.errors import InvalidInputError, InvalidProbabilityError, InvalidTypeError, ShapeError
 from calibrant.report.scores import MEANINGS
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):

@@ -15,6 +15,8 @@ import pytest
 import calibrant as cb
 from calibrant.errors import InvalidInputError, UnknownNameError
 
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def rows(n: int = 20_000) -> dict[str, Any]:
     rng = np.random.default_rng(0)

@@ -17,13 +17,8 @@ MakeTable = Callable[..., pa.Table]
 
 
 @pytest.fixture(autouse=True)
-def unrendered_runs(request: pytest.FixtureRequest) -> None:
-    """Let the runs of a test hold empty pictures but where it is marked as `rendered`.
-
-    Those that a fixture of the module trains are rendered.
-    """
-    if request.node.get_closest_marker("rendered") is None:
-        request.getfixturevalue("unrendered")
+def unrendered_runs(unrendered: None) -> None:
+    """Let the runs of all tests here hold empty pictures."""
 
 
 @pytest.fixture
