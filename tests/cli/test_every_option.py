@@ -18,8 +18,9 @@ import pytest
 from click.testing import CliRunner
 from real_files import train_runs, write_files
 
-from calibrant.cli import main
+from calibrant.cli import fit, main
 from calibrant.forecasts import evaluation
+from calibrant.segments import choice
 
 pytestmark = pytest.mark.slow
 
@@ -385,6 +386,9 @@ def test_each_option_of_a_call_matters(
     # floors and intervals of forecasts take most of a call; how they are drawn is not what options change
     monkeypatch.setattr(evaluation, "_FLOOR_DRAWS", 3)
     monkeypatch.setattr(evaluation, "_NOISE_THRESHOLDS", 4)
+    # so do fits without each fold, and the search for trees: two folds and two sizes of trees change as much
+    monkeypatch.setattr(fit, "_MOST_FOLDS", 2)
+    monkeypatch.setattr(choice, "SIZES", choice.SIZES[:2])
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     if "--mlflow" in line:
         pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
