@@ -68,10 +68,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = list(first.values())
 
 
-def pytest_collection_finish() -> None:
-    """Keep what was collected out of later garbage collections: to walk through all tests takes a third of a second."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep what is collected out of garbage collections: to walk through all tests takes a third of a second."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
+
+
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let noise floors and bounds of forecasts, most of their `evaluate`, be drawn few times and at few thresholds."""
+    from calibrant.forecasts import evaluation
+
+    monkeypatch.setattr(evaluation, "_FLOOR_DRAWS", 3)
+    monkeypatch.setattr(evaluation, "_NOISE_THRESHOLDS", 4)
 
 
 @pytest.hookimpl(optionalhook=True)

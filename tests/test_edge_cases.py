@@ -205,6 +205,7 @@ def cells(name: str) -> Iterator[tuple[str, str, Case]]:
             yield role, case_name, case
 
 
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_odd_input_gives_the_plain_answer_or_is_refused_by_argument_and_place(name: str) -> None:
     subject = SUBJECTS[name]

@@ -19,10 +19,9 @@ from click.testing import CliRunner
 from real_files import train_runs, write_files
 
 from calibrant.cli import fit, main
-from calibrant.forecasts import evaluation
 from calibrant.segments import choice
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("few_draws")]
 
 #: Exit code, what was printed, and the files that were written.
 Outcome: TypeAlias = tuple[int, str, dict[str, str]]
@@ -383,10 +382,7 @@ def test_each_option_of_a_call_matters(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "100")
-    # floors and intervals of forecasts take most of a call; how they are drawn is not what options change
-    monkeypatch.setattr(evaluation, "_FLOOR_DRAWS", 3)
-    monkeypatch.setattr(evaluation, "_NOISE_THRESHOLDS", 4)
-    # so do fits without each fold, and the search for trees: two folds and two sizes of trees change as much
+    # fits without each fold and the search for trees take most of a call: two folds and two sizes change as much
     monkeypatch.setattr(fit, "_MOST_FOLDS", 2)
     monkeypatch.setattr(choice, "SIZES", choice.SIZES[:2])
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -26,6 +26,8 @@ from calibrant.forecasts import (
     skill,
 )
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 Run = Callable[..., Result]
 LEVELS = (0.1, 0.5, 0.9)
 

@@ -18,6 +18,8 @@ from click.testing import Result
 import calibrant as cb
 from calibrant.forecasts import RECALIBRATORS, Forecast, GaussianForecast, QuantileForecast, SampleForecast
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 Run = Callable[..., Result]
 LEVELS = (0.01, 0.1, 0.5, 0.9)
 SHOWN = [k / 20 for k in range(1, 20)]
