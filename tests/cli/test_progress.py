@@ -121,6 +121,17 @@ def test_a_loop_that_runs_for_long_is_not_said_to_be_compiling(monkeypatch: pyte
     assert said == []
 
 
+def test_a_loop_that_is_read_from_disk_slowly_is_not_said_to_be_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(compiling_note, "note", compiling_note.Note())
+    compiling_note.tell_of_compiling(said.append)
+    machine = Compiling(1.3)
+    machine.stats.cache_misses.clear()
+    with compiling_note.watched(machine):
+        machine.compile()
+    assert said == []
+
+
 class Compiling:
     """What numba says of a loop, of one that takes as long to compile as we like."""
 

@@ -23,8 +23,9 @@ class Note:
         self.seconds_left = _PATIENCE_S
 
     def say(self, machine: Any) -> None:
-        """Say it, unless the loop has been compiled or it was said before."""
-        if machine.signatures or self.listener is None:
+        """Say it, unless the loop has been compiled, is read from disk, or it was said before."""
+        is_read = bool(machine.stats.cache_path) and not machine.stats.cache_misses
+        if machine.signatures or is_read or self.listener is None:
             return
         tell, self.listener = self.listener, None
         tell(bool(machine.stats.cache_path))
@@ -37,8 +38,8 @@ note = Note()
 def tell_of_compiling(listener: Callable[[bool], None]) -> None:
     """Ask to be called, once and maybe by another thread, when loops have been compiled for a second.
 
-    The listener is told whether the machine code is kept for later processes. Code that is on disk already takes no
-    second, and is never told of.
+    The listener is told whether the machine code is kept for later processes. Code that is on disk already is never
+    told of, however long it takes to read.
     """
     note.listener = listener
 
