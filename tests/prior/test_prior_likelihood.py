@@ -205,3 +205,13 @@ def test_too_few_iterations_are_said() -> None:
 def test_what_cannot_be_used_is_refused(arguments: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         estimate_prior([0.2, 0.4, 0.9], **arguments)
+
+
+def test_no_row_becomes_impossible_however_light_it_is() -> None:
+    """A floor under the density makes an impossible row of next to no weight look cheap; in truth it costs all."""
+    quarters = [[2, 1, 0, 1], [1, 1, 2, 0], [0, 3, 0, 1], [2, 1, 0, 1], [1, 1, 0, 2], [1, 2, 1, 0], [0, 2, 1, 1]]
+    weight = [0.075, 0.81, 6e-05, 1.3e-05, 0.12, 0.0012, 1.0]
+    p, old = np.array(quarters) / 4, np.array([0.14, 0.39, 0.17, 0.3])
+    estimate = estimate_prior(p, old=old, sample_weight=weight)
+    assert estimate.converged
+    assert ((p / old) @ estimate.new).min() > 0.0

@@ -328,3 +328,16 @@ def test_every_order_is_free_in_one_window() -> None:
     assert result.objective == pytest.approx(free.objective, rel=1e-6)
     with pytest.raises(InvalidInputError, match="order_tol"):
         solve(P, margins, order_tol=0.1, nearly=EpsilonSlack(0.1))
+
+
+def test_a_floor_that_is_a_margin_but_for_rounding_is_taken() -> None:
+    rng = np.random.default_rng(7)
+    P = rng.dirichlet(np.ones(3), 6)
+    for seed in range(30):
+        weight = np.random.default_rng(seed).exponential(size=6)
+        floor = 0.1
+        least = floor * weight.sum()
+        margins = np.array([least, 0.4 * weight.sum(), 0.5 * weight.sum()])
+        order = np.random.default_rng(seed).permutation(6)
+        result = solve(P[order], margins, sample_weight=weight[order], floor=floor)
+        assert result.Q.min() >= floor - 1e-12

@@ -20,7 +20,7 @@ import numpy as np
 
 from calibrant.numerics import EPS, TINY, FloatArray, dot
 
-#: Density of an impossible row: so low that shares that need it are never chosen, its square an ordinary number.
+#: Least density that derivatives are taken at: so low that no step goes that way, its square an ordinary number.
 _FLOOR = 1e-150
 #: Share of the curvature's trace that is added to it, so that equal components have a solution.
 _RIDGE = 1e-12
@@ -40,14 +40,20 @@ class Mixture:
 
     def density(self, u: FloatArray) -> FloatArray:
         """Return the mixture at each row, shape (n,), of an impossible one what counts as that."""
+        return np.maximum(self._sum(u), _FLOOR)
+
+    def value(self, u: FloatArray) -> float:
+        """Return the mean log-likelihood of shares `u`: minus infinity where a row is impossible, however light."""
+        total = self._sum(u)
+        if not total.all():
+            return -np.inf
+        return dot(self.weight, np.log(np.maximum(total, _FLOOR, out=total)))
+
+    def _sum(self, u: FloatArray) -> FloatArray:
         total: FloatArray = u[0] * self.columns[0]
         for share, column in zip(u[1:], self.columns[1:], strict=True):
             total += share * column
-        return np.maximum(total, _FLOOR, out=total)
-
-    def value(self, u: FloatArray) -> float:
-        """Return the mean log-likelihood of shares `u`."""
-        return dot(self.weight, np.log(self.density(u)))
+        return total
 
     def gradient(self, u: FloatArray) -> FloatArray:
         """Return the derivative by each share, shape (K,); its mean by `u` is one."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidProbabilityError, ShapeError, warn
 from calibrant.kernels import SortedColumns
-from calibrant.numerics import BoolArray, FloatArray, IntArray, row_sum
+from calibrant.numerics import EPS, BoolArray, FloatArray, IntArray, row_sum
 from calibrant.rank_preserving.margins import read_margins
 from calibrant.rows import Rows
 from calibrant.validation import (
@@ -138,7 +138,7 @@ def check_floor(floor: float, highest: FloatArray, total: float, names: Sequence
         raise InvalidInputError(
             f"floor={floor:g} leaves nothing of a row of {n_columns} entries. Pass less than {1.0 / n_columns:.6g}."
         )
-    if (highest < floor * total).any():
+    if (highest < floor * total * (1.0 - n_columns * EPS)).any():
         j = int(highest.argmin())
         raise InvalidInputError(
             f"margins of column {names[j]!r}: {highest[j]:.12g} is below the {floor * total:.12g} that floor={floor:g} "
@@ -151,7 +151,7 @@ def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
     total, room = columns.total, 1.0 - len(columns.p) * floor
     high = columns.margins + columns.room - floor * total
     low = np.maximum(columns.margins - columns.room - floor * total, 0.0)
-    margins = np.where(columns.room > 0.0, 0.5 * (low + high), columns.margins - floor * total)
+    margins = np.where(columns.room > 0.0, 0.5 * (low + high), np.maximum(columns.margins - floor * total, 0.0))
     columns.p[:] -= floor
     columns.p[:] /= room
     return columns._replace(margins=margins / room, room=np.where(columns.room > 0.0, high - margins, 0.0) / room)
