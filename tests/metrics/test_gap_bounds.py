@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+import calibrant as cb
 from calibrant.metrics.gap_bounds import gap_bounds
 
 
@@ -67,3 +68,16 @@ def test_scale_of_the_weights_changes_nothing():
     np.testing.assert_allclose(
         [first.low, first.high, first.p_value], [second.low, second.high, second.p_value], rtol=1e-6
     )
+
+
+def test_gaps_of_classes_hold_their_value_and_do_not_go_by_the_order_of_classes():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        p = rng.multinomial(4, [0.5, 0.3, 0.2], 20) / 4  # with zeros and ones
+        y = np.array([rng.choice(3, p=0.7 * row + 0.1) for row in p])
+        found = cb.evaluate(y, p, classes=[0, 1, 2])
+        order = np.array([2, 0, 1])
+        turned = cb.evaluate(np.argsort(order)[y], p[:, order], classes=[0, 1, 2])
+        assert turned["class_share_gap"].value == pytest.approx(found["class_share_gap"].value, abs=1e-12)
+        for name in ("class_gap", "class_share_gap"):
+            assert found[name].low <= found[name].value <= found[name].high

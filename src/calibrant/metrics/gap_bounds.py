@@ -120,11 +120,13 @@ def gap_bounds(
     predicted = sums(w * expit(z)) / total
     rate_up, rate_down = (sums(w * expit(z + w * (best + d)[codes])) / total for d in (up, -down))
     deviance = np.maximum(loss(start)[0] - least, 0.0)
+    given, observed = sums(w * prob) / total, seen / total
+    gap = given - observed  # of probabilities of 0 and 1 as they are, which the bounds have moved inward
     return GapBounds(
-        predicted=sums(w * prob) / total,
-        observed=seen / total,
-        low=predicted - rate_up,
-        high=predicted - rate_down,
+        predicted=given,
+        observed=observed,
+        low=np.minimum(predicted - rate_up, gap),
+        high=np.maximum(predicted - rate_down, gap),
         p_value=np.minimum(2.0 * np.exp(-deviance), 1.0),
     )
 

@@ -233,13 +233,18 @@ def worst_first(scores: Mapping[Any, Mapping[str, Score]]) -> list[Any]:
     return sorted(scores, key=badness.__getitem__)
 
 
+def _how_far(gap: Score) -> tuple[float, float]:
+    """Return how far a gap is from zero for sure, and by value; of one that is not defined the least."""
+    return at_least(gap), -1.0 if math.isnan(gap.value) else abs(gap.value)
+
+
 def class_gap_estimates(scores: Mapping[Any, Mapping[str, Score]]) -> dict[str, Estimate]:
     """Return the decisive gap of the class that is furthest off, with words on it, and the surest gap of a share."""
     ranked = worst_first(scores)
     worst = verdict(scores[ranked[0]], of="class")
-    decisive = max((scores[ranked[0]][name] for name in CLASS_GAPS), key=at_least)
+    decisive = max((scores[ranked[0]][name] for name in CLASS_GAPS), key=_how_far)
     off = [legible(label, _LONGEST) for label in ranked if verdict(scores[label], of="class").is_off]
-    share = max((of["mean_gap"] for of in scores.values()), key=at_least)
+    share = max((of["mean_gap"] for of in scores.values()), key=_how_far)
     note = where = ""
     if off:
         verb = "is" if len(off) == 1 else "are"
