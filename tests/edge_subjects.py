@@ -54,13 +54,15 @@ def base_rows(subject: Subject) -> dict[str, Any]:
 
 
 def numbers(answer: Any) -> list[np.ndarray]:
-    """Return all numbers of an answer; those of a score that says why it is undefined are left out."""
+    """Return all numbers of an answer, without those that a score says are undefined: itself, or its interval."""
     match answer:
         case None | str():
             return []
         case Score():
-            is_said = bool(answer.note) and not np.isfinite(answer.value)
-            return [] if is_said else numbers([answer.value, answer.low, answer.high])
+            if answer.note and not np.isfinite(answer.value):
+                return []
+            has_ends = not (answer.note and answer.method == "none")
+            return numbers([answer.value, answer.low, answer.high] if has_ends else answer.value)
         case float() | int() | np.generic() | np.ndarray():
             return [np.atleast_1d(np.asarray(answer, dtype=np.float64))]
         case dict() | cb.results.Scores():
