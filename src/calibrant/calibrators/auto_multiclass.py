@@ -24,6 +24,7 @@ from calibrant.errors import DataWarning, hold_warnings
 from calibrant.maps import Coupling, LogPoolMap, OneVsRestMap, PoolPart, SoftmaxMap
 from calibrant.numerics import (
     SMALLEST_CLIP,
+    TINY,
     BoolArray,
     FloatArray,
     IntArray,
@@ -44,6 +45,9 @@ _MOST_ENTRIES = 1 << 21
 _TINY = 0.01
 #: Entries up to which what each fold's fit makes of all rows is kept, and not that of the rows held out alone.
 _MOST_KEPT = 1 << 17
+#: Out-of-fold log likelihood, in nats in all and per row, that splines must add to get weight: a weight that is fitted
+#: to the rows gains one nat on them that it doesn't on others (Akaike).
+_WORTH, _WORTH_PER_ROW = 1.0, 1e-4
 
 #: What a calibrator can be told that it will be exported to; ONNX can all that is fitted here.
 Exportable: TypeAlias = Literal["sql"]
@@ -94,11 +98,6 @@ def fit_classes(
         data = every if stream is None else stream
         kept = [(fit(data), share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
     return _pool(kept, uniform), limits.exportable_report(report, [part for part, _ in kept])
-
-
-#: Out-of-fold log likelihood, in nats in all and per row, that splines must add to get weight: a weight that is fitted
-#: to the rows gains one nat on them that it doesn't on others (Akaike).
-_WORTH, _WORTH_PER_ROW = 1.0, 1e-4
 
 
 def coupling_of(exportable: Exportable | None) -> Coupling:
@@ -158,14 +157,15 @@ def _in_range(values: FloatArray) -> FloatArray:
 def _in_order(rows: Rows, rank: IntArray) -> Rows:
     """Return the rows in an order that doesn't depend on the given one, nor on that of the classes.
 
-    It goes by class, own score, two sums of scores, and weight.
+    It goes by class, own score, a sum of the logarithms of all scores, as those of sure rows are told apart by their
+    tiny ones, a sum of the scores, and weight.
     """
     values, codes = _in_range(rows.scores), rows.codes
     own = values[np.arange(codes.size), codes]
     values = values[:, np.argsort(rank)]  # sums in one order of the classes have the same bits
-    squares = np.einsum("ik,ik->i", values, values)
-    mixed = np.einsum("ik,k->i", values, np.sqrt(np.arange(2.0, values.shape[1] + 2.0)))
-    return rows.take(np.lexsort((rows.weights, mixed, squares, own, rank[codes])))
+    shares = np.sqrt(np.arange(2.0, values.shape[1] + 2.0))
+    logs, mixed = (np.einsum("ik,k->i", each, shares) for each in (np.log(np.abs(values) + TINY), values))
+    return rows.take(np.lexsort((rows.weights, mixed, logs, own, rank[codes])))
 
 
 def _sample(rows: Rows, seed: int) -> tuple[Rows, int]:

@@ -55,8 +55,8 @@ def newton_on_simplex(
     """Return the weights, none negative and their sum one, that minimise a strictly convex function.
 
     `derivatives` gives its gradient and its Hessian. Each step goes to the point of the simplex that minimises the
-    parabola there, or half as far, again and again, until the function falls enough. It stops where the parabola, which
-    is nearly the function by then, gains less than `least_gain`.
+    parabola there, or half as far, again and again, until the function falls enough. The step is the last by which the
+    parabola, which is nearly the function by then, gains less than `least_gain`.
     """
     weights, value = start, loss(start)
     for _ in range(max_iter):
@@ -64,6 +64,7 @@ def newton_on_simplex(
         step = quadratic_on_simplex(hessian, gradient - np.einsum("jl,l->j", hessian, weights), weights) - weights
         slope = dot(gradient, step)
         if slope >= -least_gain:
+            weights = weights + step
             break
         share, moved = 1.0, weights + step
         new_value = loss(moved)
