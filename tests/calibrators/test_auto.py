@@ -13,11 +13,12 @@ from scipy.optimize import minimize
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights
 from calibrant.calibrators.auto_rows import sample_of
+from calibrant.calibrators.cross_fit import row_splits
 from calibrant.cli import main
 from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
 from calibrant.maps import BetaMap, BlendMap, MeanMap, VennAbersMap
 from calibrant.persistence import from_document, to_document
-from calibrant.rows import Rows
+from calibrant.rows import Rows, read_rows
 
 #: What is tried on few rows of probabilities.
 CANDIDATES = ("none", "temperature", "ensemble_temperature", "quadratic", "spline", "venn_abers")
@@ -105,6 +106,25 @@ def test_out_of_fold_losses_are_those_of_fits_to_folds_that_do_not_know_the_clas
         loss[held] = -np.where(t[held], np.log(q), np.log1p(-q))
     found = next(c for c in report.candidates if c.name == "spline")
     assert found.log_loss == pytest.approx(loss.mean(), abs=1e-9)
+
+
+def test_only_what_fits_a_rate_pays_for_what_folds_leak():
+    """Temperature and its mixture with even odds know no rate of a class; a spline's losses rise by a nat in all."""
+    p, y = draw(4000)
+    report = cb.AutoCalibrator().fit(p, y).report_
+    rows, _ = sample_of(read_rows(p, y).summary(), 0)
+    for name, make, leak in (
+        ("temperature", cb.TemperatureCalibrator, 0.0),
+        ("ensemble_temperature", cb.EnsembleTemperatureCalibrator, 0.0),
+        ("spline", cb.SplineCalibrator, 1.0),
+    ):
+        loss = np.empty(4000)
+        for split in row_splits(rows, 5):
+            fitted = make().fit(rows.scores[split.fitted], rows.positive[split.fitted])
+            q, came = fitted.predict_proba(rows.scores[split.held_out]), rows.positive[split.held_out]
+            loss[split.held_out] = -np.where(came, np.log(q), np.log1p(-q))
+        found = next(c for c in report.candidates if c.name == name)
+        assert found.log_loss == pytest.approx(loss.mean() + leak / 4000, abs=1e-9), name
 
 
 def test_loss_of_none_is_that_of_the_scores_where_a_fold_has_the_only_positive():

@@ -28,7 +28,7 @@ _FEWEST_PER_CLASS = 10
 #: Coverage at which few clusters, or blocks, are allowed for.
 _LEVEL = 0.95
 #: Candidates that fit no rate of any class.
-_WITHOUT_RATES = (NONE, "temperature")
+_WITHOUT_RATES = (NONE, "temperature", "ensemble_temperature")
 
 
 @dataclass(frozen=True, slots=True)
