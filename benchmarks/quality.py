@@ -27,7 +27,8 @@ methods as no package ships them.
 win: share of (run, other method) pairs with the lower figure, ties half. excess: mean log loss above the best of the
 run, with its standard error clustered by score set. n=: mean log loss at so many calibration rows ("-": not run on
 all sets). harm: share of runs with a higher log loss than the scores as they are. failed: runs that raised an error
-or gave no number; the scores are taken as they are there."""
+or gave no number; the scores are taken as they are there. Some of these sets had a part in the choice of constants of
+auto and spline, and all were in sight when some were chosen: see the tables for sets that had none."""
 
 
 @dataclass

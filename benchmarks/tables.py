@@ -33,7 +33,8 @@ runs with a higher log loss than the scores as they are, by mean and beyond two 
 groups. worst excess: above the best single method of the run, on tables without groups. n=: mean log loss ("-": not run
 everywhere). less auto: mean log loss less that of auto where both ran. Standard errors are clustered by table. failed:
 runs that raised an error or gave no number; the scores are taken as they are there. New tables are those on which no
-constant of auto was chosen; the halves hold the others too."""
+constant of auto was chosen; the halves hold the others too. Figures of new tables were in sight when the prior odds of
+two classes and the spread of the prior were chosen, so that these two are not wholly new to them."""
 
 
 def run(

@@ -274,8 +274,7 @@ class MapFitted(Fitted):
     @property
     def fitted_map(self) -> Map:
         """The map, or NotFittedError."""
-        if not hasattr(self, "map_"):
-            self.check_fitted()
+        self.check_fitted()
         return self.map_
 
     @property

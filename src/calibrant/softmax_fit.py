@@ -97,14 +97,15 @@ class SoftmaxProblem(ABC):
 
     @abstractmethod
     def moments(self, x: FloatArray, bend: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return sums, in the shape of theta, of `bend` = w q (1 - q) times what theta multiplies; and that squared."""
+        """Return sums of w q (1 - q), `bend`, times what a parameter multiplies and times its square, shaped as theta."""
 
     def near_inverse(self, theta: FloatArray) -> Solve:
         """Return the product with the inverse of about each class's own block of the Hessian, for those that are large.
 
-        In the weights that bend the loss of a class, m together, what its parameters multiply has means u and variances
-        v. Correlated by the means alone, the block is m (diag(v) + u u'), whose inverse is that of Sherman and Morrison
-        (1950). Without u u' it would take many steps: the mean of a class's own column is far from 0 there.
+        A block is the sum over rows of w q (1 - q) times x x', where x is what the parameters of the class multiply.
+        With m the sum of these weights, u and v the means and variances of x under them, and covariances left out, it
+        is m (diag(v) + u u'), whose inverse is that of Sherman and Morrison (1950). Without u u' the search would take
+        many steps: the mean of a class's own column is far from 0 under these weights.
         """
         mean, square = np.zeros_like(self.penalty), np.zeros_like(self.penalty)
         for block in self._blocks(1):

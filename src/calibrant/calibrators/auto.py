@@ -57,10 +57,11 @@ from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, InputKind, check_choice, check_flag, check_integer
 
-#: Rows up to which quadratic is tried, and what each fold's fit makes of all rows is kept, not of those held out alone.
+#: Rows up to which quadratic and ensemble temperature are tried, and what each fold's fit makes of all rows is kept,
+#: not of those held out alone.
 _MOST_KEPT = 5_000
 #: Out-of-fold log likelihood, in nats, that Venn-Abers must add to get weight: chosen among 0 to 8 on the tables of
-#: `CHOSEN_ON` (benchmarks/real_tables.py).
+#: `CHOSEN_ON` (benchmarks/real_tables.py), with the sets of `benchmarks quality` in sight.
 _WORTH = 3.0
 #: Rows drawn of a stream, as a multiple of those that the choice looks at.
 _SPARE = 1.5
@@ -346,7 +347,7 @@ _Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary]], Sequence[BlendPart]]
 
 
 def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
-    """Return what is tried on scores of kind `input`, by name. Of many rows spline makes quadratic superfluous."""
+    """Return what is tried on scores of kind `input`, by name. Of many rows spline does what quadratic does."""
     rising = {"spline": _fit_of(SplineCalibrator(input=input)), "venn_abers": _fit_of(VennAbersCalibrator(input=input))}
     if input == "score":
         sigmoid = SigmoidCalibrator(input=input)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -166,12 +166,12 @@ def curve_of_losses(
 ) -> RiskCoverageCurve:
     """Measure the curve of checked rows with a loss and a confidence each; `variance` is that of a loss, if known."""
     weight, units = rows.weights, units_of(rows)
-    order, first, block = _ties(confidence)
+    order, first, block = ties = _ties(confidence)
     w, own = weight[order], losses[order]
     ends = np.append(first[1:], w.size)
     mean = np.add.reduceat(w * own, first) / np.add.reduceat(w, first)
     total, sums = np.cumsum(w), np.cumsum(w * mean[block])
-    area = _area(weight, losses, confidence)
+    area = _area(weight, losses, ties)
     at = ends - 1
     if at.size > _MOST_POINTS:
         at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
@@ -188,24 +188,32 @@ def curve_of_losses(
     if what == "error":  # a rate; NaN stays
         low_area, high_area = np.clip([low_area, high_area], 0.0, 1.0).tolist()
     score = Score("aurc", area, low_area, high_area, level, rows.n_rows, f"{found.method}, influence function")
-    least = min(_area(weight, losses, -losses), area)
+    least = min(_area(weight, losses, _ties(-losses)), area)
     risk = sums[at] / total[at]
     return RiskCoverageCurve(total[at] / total[-1], risk, low, high, score, least, what, level, rows.n_rows, label)
 
 
-def _ties(confidence: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the order of the rows, most confident first, the first place of each tie, and the tie of each place."""
+class _Ties(NamedTuple):
+    """The order of sorted rows, the place at which each tie begins, and the number of the tie at each place."""
+
+    order: IntArray
+    first: IntArray
+    tie: IntArray
+
+
+def _ties(confidence: FloatArray) -> _Ties:
+    """Sort the rows, the most confident first."""
     order = np.argsort(-confidence, kind="stable")
     first = np.flatnonzero(np.append(True, np.diff(confidence[order]) < 0.0))
-    return order, first, np.repeat(np.arange(first.size), np.diff(np.append(first, order.size)))
+    return _Ties(order, first, np.repeat(np.arange(first.size), np.diff(np.append(first, order.size))))
 
 
-def _area(weight: FloatArray, losses: FloatArray, confidence: FloatArray) -> float:
-    """Return the mean over rows of the mean loss of those down to each; of a tie each row has the mean weight and loss.
+def _area(weight: FloatArray, losses: FloatArray, ties: _Ties) -> float:
+    """Return the mean, over rows in order, of the mean loss of the rows up to each.
 
-    So the order of the rows of a tie doesn't matter.
+    Each row of a tie counts with the tie's mean weight and mean loss, so that their order doesn't matter.
     """
-    order, first, tie = _ties(confidence)
+    order, first, tie = ties
     of_tie = np.add.reduceat(weight[order], first)
     mean = np.add.reduceat((weight * losses)[order], first) / of_tie
     w = (of_tie / np.bincount(tie))[tie]

@@ -234,7 +234,7 @@ def worst_first(scores: Mapping[Any, Mapping[str, Score]]) -> list[Any]:
 
 
 def _how_far(gap: Score) -> tuple[float, float]:
-    """Return how far a gap is from zero for sure, and by value; of one that is not defined the least."""
+    """Return by how much a gap is off at least, then its size; one that is undefined counts as the smallest."""
     return at_least(gap), -1.0 if math.isnan(gap.value) else abs(gap.value)
 
 

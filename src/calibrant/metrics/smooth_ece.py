@@ -17,7 +17,7 @@ _GRID = {0: 1 << 14, 1 << 16: 1 << 16}
 #: Points at which the smoothed gap is looked at: at least this many per kernel width, between these numbers.
 _POINTS_PER_WIDTH = 32.0
 _POINTS = (1 << 10, 1 << 16)
-#: Points at which it is looked at to find out about how wide it is, how precisely, and a first guess.
+#: A first search for the width: its number of points, its tolerance, and the width that it begins with.
 _COARSE_POINTS, _COARSE_TOLERANCE, _USUAL_WIDTH = 1 << 7, 1e-5, 0.1
 #: The same for the noise of the gap; how many normal deviates are drawn, and the least number of draws they make.
 _NOISE_POINTS_PER_WIDTH = 4.0
@@ -126,7 +126,7 @@ def _gap_values(ties: TiedScores) -> FloatArray:
     """Return the measure on a grid over [0, 1] that gives each row its share of w (p - y), as `_places` orders it."""
     n = _GRID[max(least for least in _GRID if ties.scores.size >= least)]
     gap = (ties.weight * ties.scores - ties.positives) / float(ties.weight.sum())
-    position = ties.scores * n + 0.5
+    position = ties.scores * n + 0.5  # in points, counted from point -1, as the middle of part j is point j
     left = position.astype(np.int64)
     to_right = gap * (position - left)
     places = _places(n)
@@ -163,10 +163,10 @@ def _series(waves: npt.NDArray[np.complex128], kept: int) -> FloatArray:
 
 
 def _crossing(waves: npt.NDArray[np.complex128], n: int, near: float, tol: float) -> float:
-    """Find where the error, seen at n points, meets the width: between any width, such as one near it, and its error.
+    """Return the width that equals the error at that width, measured at n points; `near` is a guess to begin with.
 
-    For the error never rises with the width. Hence also a width that is closer to its error than the tolerance is as
-    close to the crossing.
+    The error never rises with the width. So what is looked for lies between any width and the error there, and a width
+    that is closer to its error than the tolerance is as close to it.
     """
     series = _series(waves, n)
 
