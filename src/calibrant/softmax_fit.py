@@ -97,7 +97,7 @@ class SoftmaxProblem(ABC):
 
     @abstractmethod
     def moments(self, x: FloatArray, bend: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return sums of w q (1 - q), `bend`, times what a parameter multiplies and times its square, shaped as theta."""
+        """Return sums of w q (1 - q), `bend`, times what a parameter multiplies, and times its square, as theta."""
 
     def near_inverse(self, theta: FloatArray) -> Solve:
         """Return the product with the inverse of about each class's own block of the Hessian, for those that are large.
