@@ -251,6 +251,14 @@ def test_a_mixture_may_be_part_of_a_blend_and_of_its_document():
     p = rng.uniform(size=300)
     fitted = cb.AutoCalibrator().fit(p, rng.uniform(size=300) < 0.2 + 0.6 * p)
     assert any(isinstance(part, MeanMap) for part in fitted.map_.maps)
+    said = fitted.map_.describe(fitted.classes_)
+    at = next(i for i, line in enumerate(said) if line.endswith(" of mean:"))
+    assert [line[:4] for line in said[at : at + 4]] == [
+        "  0.",
+        "    ",
+        "    ",
+        "    ",
+    ]  # three parts, on lines of theirs
     document = to_document(fitted)
     np.testing.assert_array_equal(from_document(document).predict_proba(p), fitted.predict_proba(p))
     parts = json.loads(json.dumps(document))

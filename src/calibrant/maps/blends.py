@@ -49,14 +49,16 @@ class _MeanOfMaps(BinaryMap):
     def head(self) -> str:
         """Return what kind of mean it is, in words."""
 
-    def parts_in_words(self) -> list[str]:
-        return [f"{w:.3g} of {m.in_words()}" for w, m in zip(self.weights.tolist(), self.maps, strict=True)]
-
     def in_words(self) -> str:
-        return f"{self.head()}: {'; '.join(self.parts_in_words())}"
+        parts = [f"{w:.3g} of {m.in_words()}" for w, m in zip(self.weights.tolist(), self.maps, strict=True)]
+        return f"{self.head()} ({'; '.join(parts)})"
 
-    def describe(self, classes: Sequence[Any]) -> list[str]:  # noqa: ARG002
-        return [f"{self.head()}:", *(f"  {part}" for part in self.parts_in_words())]
+    def describe(self, classes: Sequence[Any]) -> list[str]:
+        lines = [f"{self.head()}:"]
+        for weight, part in zip(self.weights.tolist(), self.maps, strict=True):
+            first, *others = part.describe(classes)
+            lines += [f"  {weight:.3g} of {first}", *(f"  {line}" for line in others)]
+        return lines
 
     def check_input(self, input: InputKind, field: DocumentField) -> None:
         check_parts(self.maps, input, field)
