@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -14,9 +16,9 @@ from calibrant.calibrators.auto_multiclass import EXPORTABLE, Exportable, coupli
 from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.auto_rows import sample_of, some_of, turned
 from calibrant.calibrators.auto_weights import MOST_LOGIT, least_weights
-from calibrant.calibrators.base import BinaryCalibrator, Calibrator, check_columns, named
+from calibrant.calibrators.base import BinaryCalibrator, check_columns, named
 from calibrant.calibrators.cross_fit import Split, fits_together, row_splits
-from calibrant.calibrators.ensemble_temperature import EnsembleTemperatureCalibrator
+from calibrant.calibrators.ensemble_temperature import map_around
 from calibrant.calibrators.quadratic import QuadraticCalibrator
 from calibrant.calibrators.row_warnings import inverted_share, warn_of_rows
 from calibrant.calibrators.sigmoid import SigmoidCalibrator
@@ -258,7 +260,7 @@ class AutoCalibrator(BinaryCalibrator):
         evidence, z, weights = gather(
             sample,
             row_splits(sample, self.cv, rng=self.seed),
-            lambda folds: np.array([_by_fit(name, fit, sample, folds) for name, fit in tried.items()]),
+            lambda folds: _by_fit(tried, sample, folds),
             lambda held: _blend_weights(held, sample, may_go),
             seed=self.seed,
         )
@@ -272,18 +274,17 @@ class AutoCalibrator(BinaryCalibrator):
         is_certain = self.input == "probability" and not 0.0 < summary.scores[0] <= summary.scores[-1] < 1.0
         at_once = None
         if NONE in tried and not is_certain:
-            as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample])[0])
+            as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample], {})[0])
             at_once = log_bayes_factor(as_they_are.logits(sample.scores), sample)
         self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain, at_once=at_once)
         if in_order is not None:
             self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
-        shares = zip(tried.values(), weights.tolist(), strict=True)
+        used = weights >= limits.LEAST_WEIGHT
         with hold_warnings(DataWarning):  # the report says which candidates were of use
-            kept = [(fit([summary])[0], share) for fit, share in shares if share >= limits.LEAST_WEIGHT]
+            (kept,) = _fit_all(dict(itertools.compress(tried.items(), used)), [summary])
         if self.report_.chosen == NONE:
-            return cast("BetaMap", kept[0][0])
-        share = np.array([share for _, share in kept])
-        return BlendMap(tuple(fitted for fitted, _ in kept), share / share.sum(), LEAST, uniform, falls)
+            return cast("BetaMap", kept[0])
+        return BlendMap(kept, weights[used] / weights[used].sum(), LEAST, uniform, falls)
 
     def _fit_constant(self, summary: ScoreSummary) -> BinaryMap:
         rate = summary.base_rate
@@ -291,7 +292,7 @@ class AutoCalibrator(BinaryCalibrator):
         base = Candidate("base_rate", entropy, np.nan, np.nan, 1.0)
         reason = "Constant scores tell no row from another: they become the base rate."
         self.report_ = AutoReport((), base, base.name, reason, round(summary.total_weight), 0)
-        (fitted,) = _fit_of(SigmoidCalibrator(input=self.input))([summary])
+        fitted = cast("BetaMap | LogisticMap", SigmoidCalibrator(input=self.input).fit_map(summary))
         return fitted if isinstance(fitted, BetaMap) else BlendMap((fitted,), np.ones(1), LEAST)
 
     def map_of(self, rows: Rows) -> Map:
@@ -342,8 +343,8 @@ class AutoCalibrator(BinaryCalibrator):
         check_columns(columns(input=self.input), part, n_classes, field)
 
 
-#: Fits to each of several parts of the rows.
-_Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary]], Sequence[BlendPart]]
+#: Fits to each of several parts of the rows, by what other candidates made of the same parts.
+_Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary], Mapping[str, Sequence[BlendPart]]], Sequence[BlendPart]]
 
 
 def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
@@ -362,46 +363,64 @@ def _candidates(input: InputKind, *, is_small: bool) -> dict[str, _Fit]:
         ties = data.tied()
         return line_map(1.0, 0.0, own_clip(ties.scores, float(ties.weight.sum())) if input == "probability" else None)
 
+    def scaled(data: Rows | ScoreSummary) -> BlendPart:
+        return cast("BlendPart", TemperatureCalibrator(input=input).map_of(Rows.of_ties(data.tied())))
+
     tried: dict[str, _Fit] = {
         NONE: _one_by_one(as_it_is),
-        "temperature": _fit_of_ties(TemperatureCalibrator(input=input)),
+        "temperature": _one_by_one(scaled),
     }
     if is_small:
-        tried["ensemble_temperature"] = _fit_of_ties(EnsembleTemperatureCalibrator(input=input))
+        tried["ensemble_temperature"] = _fit_mixture(tried["temperature"])
         tried["quadratic"] = _fit_of(QuadraticCalibrator(input=input))
     return {**tried, **rising}
 
 
 def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
-    return lambda data: cast("list[BlendPart]", calibrator.fit_maps(data))
+    return lambda data, _: cast("list[BlendPart]", calibrator.fit_maps(data))
 
 
-def _fit_of_ties(calibrator: Calibrator) -> _Fit:
-    return _one_by_one(lambda data: cast("BlendPart", calibrator.map_of(Rows.of_ties(data.tied()))))
+def _fit_mixture(fit_temperature: _Fit) -> _Fit:
+    def fit(data: Sequence[Rows | ScoreSummary], made: Mapping[str, Sequence[BlendPart]]) -> list[BlendPart]:
+        first = made.get("temperature") or fit_temperature(data, made)
+        scaled = cast("Sequence[BetaMap | LogisticMap]", first)
+        return [
+            cast("BlendPart", map_around(each, Rows.of_ties(part.tied())))
+            for each, part in zip(scaled, data, strict=True)
+        ]
+
+    return fit
 
 
 def _one_by_one(fit: Callable[[Rows | ScoreSummary], BlendPart]) -> _Fit:
     """Return a candidate whose fits share no work."""
-    return lambda data: [fit(each) for each in data]
+    return lambda data, _: [fit(each) for each in data]
 
 
-def _by_fit(name: str, fit: _Fit, sample: Rows, folds: list[Split]) -> FloatArray:
-    """Return the logit of each row by the fit without each fold, shape (k, n).
+def _fit_all(tried: Mapping[str, _Fit], parts: Sequence[Rows | ScoreSummary]) -> list[tuple[BlendPart, ...]]:
+    """Return of each part what each candidate makes of it."""
+    made: dict[str, Sequence[BlendPart]] = {}
+    for name, fit in tried.items():
+        made[name] = fit(parts, made)
+    return list(zip(*made.values(), strict=True))
+
+
+def _by_fit(tried: dict[str, _Fit], sample: Rows, folds: list[Split]) -> FloatArray:
+    """Return the logit of each row by each candidate's fit without each fold, shape (J, k, n).
 
     Where the rest shows one class it is that of its smoothed rate, but for scores as they are. Of many rows only the
     logits of those held out are kept, and k is one.
     """
     is_kept = sample.n_rows <= _MOST_KEPT
-    out = np.empty((len(folds) if is_kept else 1, sample.n_rows))
-    for i, (held, rest, fitted) in enumerate(fits_together(sample, folds, fit)):
+    out = np.empty((len(tried), len(folds) if is_kept else 1, sample.n_rows))
+    for i, (held, rest, fitted) in enumerate(fits_together(sample, folds, partial(_fit_all, tried))):
         at = (i, slice(None)) if is_kept else (0, held)
-        if fitted is None and name == NONE:  # which takes no labels
-            (fitted,) = fit([rest])
-        if fitted is not None:
-            out[at] = logit(clip_open(fitted.apply(sample.scores[at[1]]), LEAST))
-        else:
-            n_positive = int(np.count_nonzero(rest.positive))
-            out[at] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
+        n_positive = int(np.count_nonzero(rest.positive))
+        out[:, *at] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
+        for j, (name, fit) in enumerate(tried.items()):
+            if fitted is not None or name == NONE:  # which takes no labels
+                part = fit([rest], {})[0] if fitted is None else fitted[j]
+                out[j, *at] = logit(clip_open(part.apply(sample.scores[at[1]]), LEAST))
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -86,9 +86,7 @@ class EnsembleTemperatureCalibrator(Calibrator):
 
     def map_of(self, rows: Rows) -> Map:
         rows = as_one_score(rows, self.input) if rows.n_classes == 2 else rows
-        parts = parts_of(TemperatureCalibrator(input=self.input).map_of(rows))
-        problem = MixtureProblem.of(parts, rows)
-        return mixture_of(parts, find_shares(lambda find: find(problem), len(parts), rows.total_weight))
+        return map_around(TemperatureCalibrator(input=self.input).map_of(rows), rows)
 
     def fit_passes(self, stream: RowStream) -> Map:
         """Fit the shares in sums over the rows, after the temperature."""
@@ -111,6 +109,13 @@ class EnsembleTemperatureCalibrator(Calibrator):
                 item.member("kind").refuse(f"does not go with {self!r}")
 
 
+def map_around(first: SoftmaxMap | BetaMap | LogisticMap, rows: Rows) -> MeanMap | MixtureMap:
+    """Fit the shares to the rows that the map of temperature scaling was fitted to."""
+    parts = parts_of(first)
+    problem = MixtureProblem.of(parts, rows)
+    return mixture_of(parts, find_shares(lambda find: find(problem), len(parts), rows.total_weight))
+
+
 def parts_of(first: SoftmaxMap | BetaMap | LogisticMap) -> Parts:
     """Return what is mixed: temperature scaling, the scores as they are, and the same for all rows."""
     if isinstance(first, SoftmaxMap):
@@ -125,18 +130,18 @@ def mixture_of(parts: Parts, shares: FloatArray) -> MeanMap | MixtureMap:
     return MixtureMap(linear, shares) if linear else MeanMap(curves, shares)
 
 
-def own_probabilities(parts: Parts, values: FloatArray, codes: npt.NDArray[np.integer[Any]]) -> list[FloatArray]:
-    """Return what each part gives to each row's own class."""
-    out = []
-    for part in parts:
+def own_probabilities(parts: Parts, values: FloatArray, codes: npt.NDArray[np.integer[Any]]) -> FloatArray:
+    """Return what each of J parts gives to each row's own class, shape (J, n)."""
+    out = np.empty((len(parts), codes.size))
+    for j, part in enumerate(parts):
         if isinstance(part, SoftmaxMap):
-            out.append(_chosen(part, values, codes))
+            out[j] = _chosen(part, values, codes)
             continue
         one = values
         if values.ndim == 2:
             one = values[:, 1].copy() if isinstance(part, BetaMap) else values[:, 1] - values[:, 0]
         q = part.apply(one)
-        out.append(np.where(codes == 1, q, 1.0 - q))
+        out[j] = np.where(codes == 1, q, 1.0 - q)
     return out
 
 
@@ -154,7 +159,7 @@ def _chosen(fitted: SoftmaxMap, values: FloatArray, codes: npt.NDArray[np.intege
 class MixtureProblem:
     """Rows of a mixture: what each part gives to each row's own class, and the weights of the rows."""
 
-    parts: Sequence[FloatArray]
+    parts: FloatArray
     weight: FloatArray
 
     @classmethod
@@ -168,16 +173,12 @@ class MixtureProblem:
 
     def derivatives(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the gradient of the log-likelihood and its negative Hessian."""
-        mixed = self._mixture(shares)
-        ratios = [part / mixed for part in self.parts]
-        gradient = np.array([dot(self.weight, r) for r in ratios])
-        return gradient, np.array([[dot(self.weight * r, s) for s in ratios] for r in ratios])
+        ratios = self.parts / self._mixture(shares)
+        gradient = np.einsum("ji,i->j", ratios, self.weight)
+        return gradient, np.einsum("ji,li->jl", self.weight * ratios, ratios)
 
     def _mixture(self, shares: FloatArray) -> FloatArray:
-        out: FloatArray = shares[0] * self.parts[0]
-        for share, part in zip(shares[1:], self.parts[1:], strict=True):
-            out += share * part
-        return out
+        return np.asarray(np.einsum("j,ji->i", shares, self.parts))
 
 
 def find_shares(sum_of: Callable[[Callable[[MixtureProblem], Any]], Any], n_parts: int, total: float) -> FloatArray:
