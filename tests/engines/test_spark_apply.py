@@ -53,7 +53,7 @@ def test_a_data_frame_gets_the_probabilities_of_memory_and_keeps_what_it_has(spa
     name, calibrator, inputs = calibrators()[at]
     table = pa.table(rows())
     found = apply(calibrator, spark.createDataFrame(table).repartition(3), score=inputs)
-    is_python = "MapInArrow" in found._jdf.queryExecution().toString()
+    is_python = "ArrowEvalPython" in found._jdf.queryExecution().toString()
     assert is_python == (name in ("large", "OneVsRestCalibrator"))
     got = found.toArrow().sort_by("id")
     assert got.column_names[: table.num_columns] == table.column_names
@@ -64,6 +64,16 @@ def test_a_data_frame_gets_the_probabilities_of_memory_and_keeps_what_it_has(spa
     assert new == (["p_calibrated"] if len(inputs) == 1 else [f"p_calibrated_{k}" for k in range(3)])
     values = np.column_stack([got[name] for name in new])
     assert np.abs(values - wanted).max() <= (0.0 if is_python else 1e-12)
+
+
+def test_python_is_sent_the_inputs_alone(spark: Any) -> None:
+    """So columns of types that it can't be sent stay as they are."""
+    table = pa.table(rows())
+    p, y = table["p"].to_numpy(), table["y"].to_numpy()
+    frame = spark.createDataFrame(table).selectExpr("*", "make_interval(0, 0, 0, 1) AS wait")
+    got = apply(cb.VennAbersCalibrator().fit(p, y), frame, score="p")
+    assert got.columns == [*frame.columns, "p_calibrated"]
+    assert got.selectExpr("sum(extract(DAY FROM wait)) AS days", "count(p_calibrated) AS n").collect() == [(N, N)]
 
 
 @pytest.mark.parametrize("groups", [["007", "\u00e9'", "${x}"], [0, 7, -3]], ids=["text", "numbers"])

@@ -155,7 +155,7 @@ def slow(frame: Any, folder: Path) -> Any:
     """Return a frame whose rows come once there is a file `go`."""
     from pyspark import cloudpickle
 
-    from calibrant.tables import mapped
+    from calibrant.tables.spark import mapped
 
     cloudpickle.register_pickle_by_value(sys.modules[waiting.__module__])  # which workers can't import
     return mapped(frame, partial(waiting, str(folder)), frame.schema)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterator, Sequence
-from functools import partial as bind, reduce
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from calibrant.engines.rows import missing_message
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
 from calibrant.fitted import Fitted
 from calibrant.numerics import ROW_SUM_TOLERANCE
 from calibrant.persistence import to_sql
-from calibrant.tables import KEEP_HINT, Applied, NewColumns, SparkSource, column_of, mapped
+from calibrant.tables import KEEP_HINT, Applied, NewColumns, SparkSource, column_of, gathered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,8 +33,8 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
     these comes first: it counts the rows that `predict_proba` refuses.
 
     Maps of at most 2,048 numbers are SQL, which Spark compiles. Larger ones, which it would search more slowly than it
-    sends rows to Python and back, and classes coupled by likelihood, which SQL can't say, run in Python on record
-    batches. SQL equals `predict_proba` to 1e-12, Python bit for bit.
+    sends rows to Python and back, and classes coupled by likelihood, which SQL can't say, run in Python, which is sent
+    the inputs alone. SQL equals `predict_proba` to 1e-12, Python bit for bit.
     """
     new = new.of(source.names, source.name)
     _refuse_rows(fitted, source, new, group)
@@ -45,10 +45,7 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
     if sql is not None:
         frame = source.frame.sparkSession.sql(sql, rows=source.frame)
         return _without_values(frame, lacks_some, new.outputs) if new.missing == "keep" else frame
-    from pyspark.sql.types import DoubleType, StructField, StructType
-
-    fields = [StructField(name, DoubleType()) for name in new.outputs]
-    return mapped(source.frame, bind(_extended, new), StructType([*source.frame.schema.fields, *fields]))
+    return source.frame.withColumns(_in_python(new))
 
 
 def write_probabilities(
@@ -142,10 +139,29 @@ def _as_sql(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -
     return sql.replace("{", "{{").replace("}", "}}").replace(table, "{rows}")
 
 
-def _extended(new: NewColumns, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Add the columns to the batches of a partition."""
+def _in_python(new: NewColumns) -> dict[str, Any]:
+    """Return the new columns as Spark's expressions: Python on its workers makes all of them at once."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+    from pyspark.sql.types import DoubleType, StructField, StructType
+
+    def make(inputs: Any) -> Any:
+        return _made(new, inputs)
+
+    # Spark sees by these that it is called once for all batches of a partition
+    make.__annotations__ = {"inputs": Iterator[tuple[pa.Array, ...]], "return": Iterator[pa.Array]}
+    names = new.outputs
+    kind = DoubleType() if len(names) == 1 else StructType([StructField(name, DoubleType()) for name in names])
+    made = cast("Any", arrow_udf)(make, kind)(*map(column_of, new.inputs))
+    return {names[0]: made} if len(names) == 1 else {name: made.getField(name) for name in names}
+
+
+def _made(new: NewColumns, inputs: Iterator[pa.Array | tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+    """Yield the new column, or a struct of several, of batches of input columns."""
     import pyarrow as pa
 
-    for batch in batches:
+    columns = (each if isinstance(each, tuple) else (each,) for each in inputs)
+    for batch in gathered(pa.record_batch(list(each), names=new.inputs) for each in columns):
         table = pa.Table.from_batches([batch])
-        yield from new.append_to(table, new.values(table)).to_batches()
+        made = new.append_to(table, new.values(table)).select(new.outputs).combine_chunks()
+        yield made.column(0).chunk(0) if len(new.outputs) == 1 else made.to_struct_array().chunk(0)

@@ -39,8 +39,8 @@ from calibrant.tables.sources import Batch as Batch, check_numbers as check_numb
 from calibrant.tables.spark import (
     SparkSource as SparkSource,
     column_of as column_of,
+    gathered as gathered,
     is_spark as is_spark,
-    mapped as mapped,
     open_spark as open_spark,
 )
 from calibrant.tables.writing import (

@@ -199,7 +199,7 @@ def _run(
     context = TaskContext.get()
     part = 0 if context is None else context.partitionId()
     try:
-        value = partial(StreamSource(f"partition {part} of {name}", names, lambda _: _gathered(batches)))
+        value = partial(StreamSource(f"partition {part} of {name}", names, lambda _: gathered(batches)))
     except CalibrantError as error:
         value = error
     state = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
@@ -213,14 +213,14 @@ def _as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack rows into bytes, which Spark hands to the driver as they are."""
     import pyarrow as pa
 
-    for batch in _gathered(batches):
+    for batch in gathered(batches):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         yield pa.record_batch({"rows": [sink.getvalue().to_pybytes()]})
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Put the small batches of Spark together to larger ones."""
     import pyarrow as pa
 

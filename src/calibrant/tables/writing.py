@@ -104,15 +104,18 @@ class NewColumns:
         )
         if missing.any():
             inputs = inputs.filter(~missing)
-        values = np.full((table.num_rows, len(self.outputs)), np.nan)
+        shape = inputs.num_rows, len(self.outputs)
         try:
-            if inputs.num_rows:
-                values[~missing] = self.compute(inputs).reshape(inputs.num_rows, len(self.outputs))
+            found = self.compute(inputs).reshape(shape) if inputs.num_rows else np.empty(shape)
         except CalibrantError as error:
             if first_row == 0 and not missing.any():
                 raise
             without = ", without those that lack a value" if missing.any() else ""
             raise type(error)(f"{error} (Rows are counted from row {first_row:,} of the file{without}.)") from None
+        if not missing.any():
+            return found
+        values = np.full((table.num_rows, shape[1]), np.nan)
+        values[~missing] = found
         return values
 
     def schema_of(self, table: pa.Table) -> pa.Schema:
