@@ -37,7 +37,9 @@ def main(documents: str, answers: str) -> None:
     for name, (text, scores, more) in json.loads(Path(documents).read_text()).items():
         file.write_text(text)
         try:
-            found[name] = load(file).predict_proba(np.array(scores), **more).tolist()
+            made = load(file)
+            predict = made.predict if hasattr(made, "predict") else made.predict_proba  # numbers, or probabilities
+            found[name] = predict(np.array(scores), **more).tolist()
         except CalibrantError as error:
             found[name] = str(error)
     Path(answers).write_text(json.dumps(found))

@@ -28,6 +28,7 @@ LAYERS = (
     ("dependent_rows", "row_stream"),
     ("logistic", "maps", "provenance", "softmax_fit"),
     ("storable",),
+    ("applicable",),
     ("fitted",),
     ("calibrators", "chain", "metrics", "online"),
     ("persistence",),

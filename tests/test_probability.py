@@ -381,7 +381,9 @@ def test_bad_input_is_named(call, kind, text):
 
 def test_loading_another_kind_is_refused(tmp_path):
     cb.save(cb.IsotonicCalibrator().fit([0.1, 0.9], [0, 1]), tmp_path / "isotonic.json")
-    with pytest.raises(DocumentError, match=r"holds a calibrator \(IsotonicCalibrator\), not a ProbabilityCalibrator"):
+    with pytest.raises(
+        DocumentError, match=r"holds a calibrator of probabilities \(IsotonicCalibrator\), not a ProbabilityCalibrator"
+    ):
         cb.ProbabilityCalibrator.load(tmp_path / "isotonic.json")
 
 

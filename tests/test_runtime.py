@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import calibrant as cb
+from calibrant.applicable import Applicable
 from calibrant.errors import CalibrantError, MissingPackageError
-from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
 
 _HERE = Path(__file__).parent
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::calibrant.errors.DataWarning")
 _SIZES = (3, 20_000)
 
 
-def scores_for(fitted: Fitted, width: int, n: int) -> FloatArray:
+def scores_for(fitted: Applicable, width: int, n: int) -> FloatArray:
     """Return scores that the calibrator takes, one row of them certain."""
     rng = np.random.default_rng(n)
     p = rng.random(n) if width == 1 else rng.dirichlet(np.ones(width), n)
@@ -47,13 +47,14 @@ def documents() -> dict[str, tuple[str, Any, Any]]:
     from valid_documents import VALID
 
     found = {}
-    for name, document in VALID.items():
+    means = json.loads((_HERE / "formats" / "version_2" / "segment_mean_calibrator.json").read_text())
+    for name, document in {**VALID, "means": means}.items():
         fitted: Any = cb.persistence.from_document(document)
-        if isinstance(fitted, Fitted):
+        if isinstance(fitted, Applicable):
             for width in fitted.widths:
                 for n in _SIZES:
                     more = {"groups": np.resize([*fitted.groups_, "unseen"], n).tolist()} if name == "grouped" else {}
-                    if name == "segments":
+                    if name in ("segments", "means"):
                         more = {"features": features_for(n)}
                     scores = scores_for(fitted, width, n).tolist()
                     found[f"{name}, {width} wide, {n}"] = (json.dumps(document), scores, more)
@@ -75,7 +76,9 @@ def here(text: str, scores: Any, more: dict[str, Any], file: Path) -> Any:
     """Return what calibrant.load makes of a document in this process, where all packages are."""
     file.write_text(text)
     try:
-        return cb.load(file).predict_proba(np.array(scores), **more).tolist()
+        made = cb.load(file)
+        predict = made.predict if isinstance(made, cb.SegmentMeanCalibrator) else made.predict_proba
+        return predict(np.array(scores), **more).tolist()
     except CalibrantError as error:
         return str(error)
 

@@ -1,85 +1,53 @@
-"""The contract of what makes probabilities: what applying, exporting, inspecting, reporting and monitoring take.
+"""The contract of what makes probabilities of scores: what inspecting, reporting and monitoring take.
 
-`Storable`, in a module of its own, is what documents hold; `Fitted` also makes probabilities of scores.
+What documents hold is `Storable`, and what tables are given to, `Applicable`; each has a module of its own.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.applicable import Applicable
+from calibrant.errors import ShapeError
 from calibrant.maps import Examples, Map
-from calibrant.numerics import LARGEST, FloatArray
+from calibrant.numerics import FloatArray
 from calibrant.phrases import count, legible, listed, quoted
 from calibrant.rows import Rows
 from calibrant.sketch import sketch_of_curve
-from calibrant.storable import Storable
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
     InputKind,
-    Labels,
     Scores,
     as_scores,
     column_places,
     match_classes,
     match_columns,
-    read_features,
 )
 
 #: Scores at which the picture of a map is drawn, and letters of a label beside it.
 _POINTS, _SHORT = 201, 20
 
 
-class Fitted(Storable):
+class Fitted(Applicable):
     """Something that makes probabilities of scores.
 
     Attributes
     ----------
-    input : {"probability", "logit", "score"}
-        What the scores are that it takes.
     classes_ : ndarray of shape (K,)
-        The labels, sorted; columns of probabilities follow this order.
-    n_rows_ : int
-        Number of rows it was fitted on: those with weight.
-    score_names_ : tuple of str or None
-        Names of the columns of scores that it was fitted to, in the order of the classes.
-    group_name_ : str or None
-        Name of the column that says which group each row is of; None where none is needed.
+        The labels, sorted; columns of probabilities, and `score_names_`, follow this order.
     """
 
-    #: Whether each row's group is needed besides its scores.
-    needs_groups: ClassVar[bool] = False
-    #: Whether it was fitted to features of rows, and takes a row's besides its scores.
-    takes_features: bool = False
+    called = "a calibrator of probabilities"
     #: Whether each row is of exactly one class, so that probabilities of several classes sum to one.
     is_exclusive: ClassVar[bool] = True
-    #: Why it can't be written as SQL or ONNX, and what to do instead; empty where it can.
-    export_problem: ClassVar[str] = ""
     #: What `classes_` holds.
     classes_called: ClassVar[str] = "classes"
-    #: What `predict_proba` calls the scores in its messages.
-    score_argument: ClassVar[str] = "scores"
-    input: InputKind
     classes_: npt.NDArray[Any]
-    n_rows_: int
-    score_names_: tuple[str, ...] | None
-    group_name_: str | None = None
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The columns of features that it needs: of those that it was fitted to, those that change something."""
-        return ()
-
-    def text_names(self, group: str | None) -> tuple[str, ...]:  # noqa: ARG002
-        """Return which of the column of groups and those of features it was fitted to as text: `007` is not 7 then."""
-        return ()
 
     @property
     def takes_one(self) -> bool:
@@ -92,29 +60,6 @@ class Fitted(Storable):
         if not self.takes_one:
             return (len(self.classes_),)
         return (1,) if self.input == "score" else (1, 2)
-
-    @property
-    def sums_to_one(self) -> bool:
-        """Whether each row of several scores must sum to one."""
-        return self.input == "probability"
-
-    @property
-    def score_range(self) -> tuple[float, float]:
-        """The least and the largest score that it takes."""
-        return (0.0, 1.0) if self.input == "probability" else (-LARGEST, LARGEST)
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers its maps hold: a measure of how long its formula is."""
-        return 0
-
-    @abstractmethod
-    def apply(self, rows: Rows) -> FloatArray:
-        """Return the probabilities of checked rows, of as many columns as their scores have."""
-
-    @abstractmethod
-    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `apply` does, in the terms of SQL or ONNX; not asked of a class with an `export_problem`."""
 
     def facts(self) -> dict[str, str]:
         columns = self.score_names_
@@ -157,51 +102,6 @@ class Fitted(Storable):
         rows = self.read(scores, groups=groups, features=features)
         return rows.container.wrap(self.apply(rows))
 
-    def read(
-        self,
-        scores: ArrayLike,
-        *,
-        groups: ArrayLike | None = None,
-        features: object = None,
-        name: str = "",
-        where: str = "",
-        in_given_order: bool = False,
-    ) -> Rows:
-        """Check the scores of new rows, and put their columns into the order of the fit.
-
-        Columns whose names say nothing are refused, or, with `in_given_order`, taken in the order that they have.
-        `name` is what messages call the scores, and `where` the table that groups and features are columns of.
-        """
-        self.check_fitted()
-        if (groups is not None) != self.needs_groups:
-            was, fix = ("", "Pass the group of each row as groups") if groups is None else ("not ", "Leave groups out")
-            raise InvalidInputError(f"this {type(self).__name__} was {was}fitted by group. {fix}.")
-        if features is not None and not self.takes_features:
-            raise InvalidInputError(f"this {type(self).__name__} was not fitted to features. Leave features out.")
-        if features is None and self.feature_names:
-            raise InvalidInputError(
-                f"this {type(self).__name__} was fitted to features. Pass these columns as features: "
-                f"{quoted(self.feature_names)}."
-            )
-        name = name or self.score_argument
-        checked = self.read_scores(scores, name, in_given_order=in_given_order)
-        rows = Rows(checked.values, input=self.input, columns=checked.container.columns, container=checked.container)
-        if groups is not None:
-            rows = replace(rows, groups=self.read_groups(groups, rows.n_rows, name, where))
-        if features is not None and self.feature_names:
-            rows = replace(
-                rows, features=read_features(features, rows.n_rows, name, where=where, **self.feature_kinds())
-            )
-        return rows
-
-    def feature_kinds(self) -> dict[str, Any]:
-        """Return the `names` and `kinds` of the features that it needs, as `read_features` takes them."""
-        return {"names": self.feature_names, "kinds": {}}
-
-    def read_groups(self, groups: ArrayLike, n: int, scores: str, where: str) -> dict[str, Labels]:  # noqa: ARG002
-        """Check the groups of `n` rows of what messages call `scores`; what needs none has none."""
-        return {}
-
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:
         """Check scores, and match the names of their columns to those of the fit or to the classes."""
         checked = as_scores(scores, name=name, input=self.input, sum_to_one=self.sums_to_one, takes_one_column=True)
@@ -239,17 +139,6 @@ class Fitted(Storable):
     def output_names(self, column: str, n_columns: int) -> list[str]:
         """Return names of the columns of probabilities: one, or one for each class."""
         return [column] if self.takes_one and n_columns == 1 else [f"{column}_{label}" for label in self.classes_]
-
-    def check_exportable(self) -> None:
-        """Raise NotFittedError or InvalidInputError unless there is a formula."""
-        self.check_fitted()
-        if self.export_problem:
-            raise InvalidInputError(f"a {type(self).__name__} {self.export_problem}")
-
-    def usable_formula(self, b: Builder, scores: Term, n_columns: int) -> Term:
-        """Return what `formula` does for rows that `predict_proba` takes, and a missing number for others."""
-        usable = b.usable(scores, *self.score_range, sums_to_one=self.sums_to_one and n_columns > 1)
-        return b.only_where(usable, self.formula(b, scores, n_columns))
 
     def take_over(self, fitted: Fitted) -> None:
         """Take the classes, the number of rows and the names of scores from something fitted to the same rows."""

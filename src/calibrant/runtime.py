@@ -17,7 +17,7 @@ __all__ = ["load"]
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a saved calibrator: one of two classes, of several, a chain, or one by group.
+    """Read a saved calibrator: one of two classes, of several, a chain, one by group or segments, or one of numbers.
 
     Parameters
     ----------
@@ -27,7 +27,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     calibrator : object
-        As `calibrant.load` gives it: ``calibrator.predict_proba(scores)`` takes arrays and lists.
+        As `calibrant.load` gives it: ``calibrator.predict_proba(scores)`` takes arrays and lists, and so does
+        ``predict(predictions)`` of a calibrator of numbers.
 
     Raises
     ------

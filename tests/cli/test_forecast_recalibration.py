@@ -156,7 +156,7 @@ def test_few_rows_have_no_held_out_figures(run: Run, folder: Path) -> None:
         ("apply r.json f.csv -o r.json", "-o r.json is the file that is read"),
         (
             "apply s.json f.csv -o o.csv",
-            "s.json holds a calibrator (SigmoidCalibrator), not a recalibrator of forecasts",
+            "s.json holds a calibrator of probabilities (SigmoidCalibrator), not a recalibrator of forecasts",
         ),
         ("apply bare.json f.csv -o o.csv", "doesn't say which columns it was fitted to"),
         ("apply r.json f.csv -o o.csv --mean mu --std sigmo", "Did you mean 'sigma'?"),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -57,6 +58,33 @@ def save(table: pa.Table, name: str = "c.json") -> cb.SegmentCalibrator:
     found.score_names_ = ("p",)
     persistence.save(found, name)
     return found
+
+
+def test_numbers_are_corrected_by_apply_and_export(run: Run, people: pa.Table) -> None:
+    y = 20.0 * people["p"].to_numpy() + people["zip"].to_numpy()
+    mean = cb.SegmentMeanCalibrator().fit(people["p"], y, features=people.select(["zip"]))
+    persistence.save(mean, "mean.json")
+    result = run("apply mean.json people.parquet --score p -o out.parquet")
+    assert result.output == "Wrote out.parquet: 1,600 rows with calibrated\n"
+    wanted = mean.predict(people["p"], features=people)
+    np.testing.assert_array_equal(pq.read_table("out.parquet")["calibrated"], wanted)
+    sql = run("export mean.json --to sql --score p --table", "'people.parquet'").stdout
+    assert np.abs(duckdb.sql(sql).fetchnumpy()["calibrated"] - wanted).max() < 1e-12
+    assert run("export mean.json --to onnx -o mean.onnx").output == "Wrote mean.onnx\n"
+    assert "calibrant apply mean.json new.csv --score PREDICTION -o out.csv" in run("inspect mean.json").output
+    told = run("evaluate people.parquet --calibrator mean.json").output
+    assert "mean.json holds a calibrator of numbers (SegmentMeanCalibrator), not a calibrator of probabilities." in told
+    assert "Use it so: calibrant apply mean.json new.csv --score PREDICTION -o out.csv" in told
+
+
+def test_labels_that_are_numbers_hear_of_what_corrects_numbers(run: Run, people: pa.Table) -> None:
+    pq.write_table(people.append_column("visits", people["p"]), "numbers.parquet")
+    told = run("segments fit numbers.parquet --label visits --features age -o c.json")
+    assert told.exit_code == 2
+    assert "Predictions of a number are corrected within segments by cb.SegmentMeanCalibrator in Python" in told.output
+    pq.write_table(people.append_column("half", people["city"]), "text.parquet")
+    told = run("segments fit text.parquet --label half --features age -o c.json")
+    assert "SegmentMeanCalibrator" not in told.output
 
 
 @pytest.mark.parametrize("file", ["people.parquet", "people.csv"])

@@ -100,6 +100,22 @@ def segment_calibrator(n_classes: int, *, n_trees: int = 30, leaves: int = 12) -
     return made
 
 
+def mean_calibrator(*, n_trees: int = 30, leaves: int = 12) -> cb.SegmentMeanCalibrator:
+    """Return a calibrator of numbers with random trees."""
+    made = cb.SegmentMeanCalibrator()
+    made.slope_, made.intercept_, made.scale_ = 0.9, -12.5, 40.0
+    made.columns_, made.n_rows_ = COLUMNS, 1
+    made.trees_ = random_trees(np.random.default_rng(1), n_trees, 1, leaves=leaves) if n_trees else None
+    return made
+
+
+def predictions() -> FloatArray:
+    """Return predictions of N rows: also large and tiny ones, and the one whose line lies at the cut of trees."""
+    drawn = np.random.default_rng(3).normal(30.0, 60.0, N)
+    drawn[:7] = [0.0, -0.0, 1e-300, 1e200, -1e200, (0.3 * 40.0 + 12.5) / 0.9, 1e-20]
+    return drawn
+
+
 def scores_of(width: int) -> FloatArray:
     """Return the scores of N rows, shape (N,) or (N, K)."""
     drawn = np.random.default_rng(width).dirichlet([1.0] * max(width, 2), N)

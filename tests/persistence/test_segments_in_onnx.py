@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from segment_documents import COLUMNS, N, features, scores_of, segment_calibrator
+from segment_documents import COLUMNS, N, features, mean_calibrator, predictions, scores_of, segment_calibrator
 
 import calibrant as cb
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.persistence import to_onnx
 from calibrant.segments import FeatureColumn
 
@@ -64,6 +64,30 @@ def test_chain_and_float32() -> None:
     got = run(to_onnx(chain, dtype="float32"), scores, table)
     assert got.dtype == np.float32
     assert np.abs(got - expected).max() <= 2.0**-24
+
+
+@pytest.mark.parametrize("n_trees", [30, 0])
+def test_corrected_numbers_in_onnx_are_those_of_predict(n_trees: int) -> None:
+    calibrator, table = mean_calibrator(n_trees=n_trees), features()
+    model = to_onnx(calibrator)
+    onnx.checker.check_model(model, full_check=True)
+    assert [each.name for each in model.graph.output] == ["predictions"]
+    assert [each.name for each in model.graph.input] == ["scores", *calibrator.feature_names]
+    expected = calibrator.predict(predictions(), features=table)
+    np.testing.assert_allclose(run(model, predictions(), table), expected, rtol=1e-13, atol=1e-12)
+    odd = np.resize([np.nan, np.inf, -np.inf], N)
+    assert np.isnan(run(model, odd, table)).all()
+
+
+def test_a_feature_has_no_name_of_the_output() -> None:
+    calibrator = mean_calibrator()
+    calibrator.columns_ = (FeatureColumn("probabilities"), *COLUMNS[1:])
+    assert "probabilities" in {each.name for each in to_onnx(calibrator).graph.input}
+    calibrator.columns_ = (FeatureColumn("predictions"), *COLUMNS[1:])
+    with pytest.raises(InvalidInputError, match="a feature has the name 'predictions', which the model has for its"):
+        to_onnx(calibrator)
+    with pytest.raises(ShapeError, match="a model of n_columns=2 has 2 columns, but this SegmentMeanCalibrator takes"):
+        to_onnx(calibrator, n_columns=2)
 
 
 def test_infinity_is_missing() -> None:

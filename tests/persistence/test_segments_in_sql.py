@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlglot
-from segment_documents import COLUMNS, N, features, scores_of, segment_calibrator
+from segment_documents import COLUMNS, N, features, mean_calibrator, predictions, scores_of, segment_calibrator
 from sql_engines import Engine, OnDuckdb
 
 import calibrant as cb
@@ -57,6 +57,39 @@ def test_chain_of_segments_reads_each_column_once(engine: Engine) -> None:
 @on_each_engine
 def test_hundreds_of_trees_run(engine: Engine) -> None:
     check(engine, segment_calibrator(2, n_trees=200, leaves=16), 1)
+
+
+@pytest.mark.parametrize("n_trees", [30, 0])
+@on_each_engine
+def test_corrected_numbers_in_sql_are_those_of_predict(engine: Engine, n_trees: int) -> None:
+    calibrator, table = mean_calibrator(n_trees=n_trees), features()
+    sql = to_sql(calibrator, engine.name, columns="s0", keep=["id"])
+    result = engine.run(sql, table_of(predictions(), table))
+    assert result.names == ["id", "calibrated"]
+    found = np.array([row[1] for row in sorted(result.rows)], dtype=np.float64)
+    np.testing.assert_allclose(found, calibrator.predict(predictions(), features=table), rtol=1e-13, atol=1e-12)
+
+
+@on_each_engine
+def test_predictions_that_are_no_numbers_are_null_and_huge_ones_no_error(engine: Engine) -> None:
+    calibrator = mean_calibrator()
+    calibrator.slope_, calibrator.scale_ = 3.0, 1e-100
+    given = table_of(np.resize([np.nan, np.inf, -np.inf, 1e308, -1e308, 5.0], N), features())
+    found = sorted(engine.run(to_sql(calibrator, engine.name, columns="s0", keep=["id"]), given).rows)
+    assert all((row[1] is None) == (i % 6 < 3) for i, row in enumerate(found))
+    with np.errstate(over="ignore"):
+        expected = calibrator.predict(given["s0"][5:6], features={name: c[5:6] for name, c in features().items()})
+    assert found[5][1] == pytest.approx(expected[0], rel=1e-13)
+
+
+@pytest.mark.parametrize("dialect", ["bigquery", "snowflake"])
+def test_other_dialects_mean_the_same_of_numbers(dialect: Any) -> None:
+    calibrator = mean_calibrator(n_trees=6)
+    (translated,) = sqlglot.transpile(to_sql(calibrator, dialect, keep=["id"]), read=dialect, write="duckdb")
+    given = table_of(predictions(), features())
+    given["score"] = given.pop("s0")
+    found = [row[1] for row in sorted(OnDuckdb().run(translated, given).rows)]
+    np.testing.assert_allclose(found, calibrator.predict(predictions(), features=features()), rtol=1e-13, atol=1e-12)
 
 
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake"])

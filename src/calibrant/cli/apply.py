@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--column",
-    default="p_calibrated",
     metavar="NAME",
-    help="Name of the new column; of several, what comes before _CLASS.",
+    help="Name of the new column; of several, what comes before _CLASS.  [default: p_calibrated]",
 )
 @click.option(
     "--missing",
@@ -52,7 +51,7 @@ def command(
     output: str,
     score: tuple[str, ...],
     group: str | None,
-    column: str,
+    column: str | None,
     missing: MissingInput,
     format: FormatLike,
     table: str | None,
@@ -68,16 +67,17 @@ def command(
 
     A calibrator that was fitted by group reads the column of groups too.
 
-    One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class.
+    One score column gives p_calibrated; one per class gives p_calibrated_CLASS for each class. Corrected predictions of
+    a number are called calibrated.
     """
     from calibrant import engines, persistence
+    from calibrant.applicable import Applicable
     from calibrant.engines import FittedColumns
-    from calibrant.fitted import Fitted
     from calibrant.tables import MISSING_INPUT
     from calibrant.validation import check_choice
 
     check_output(output, calibrator)
-    fitted = persistence.load_as(Fitted, calibrator)
+    fitted = persistence.load_as(Applicable, calibrator)
     names = [name for text in score for name in split_list(text)]
     check_choice("--missing", missing, MISSING_INPUT)
     outputs = FittedColumns.of(fitted, score=names, group=group).new_columns(column).outputs

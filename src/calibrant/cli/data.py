@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calibrant.engines import FittedColumns
+    from calibrant.fitted import Fitted
     from calibrant.rows import Rows
     from calibrant.tables import FormatLike, Missing, RowSource
     from calibrant.validation import InputKind
@@ -111,7 +112,7 @@ class Request:
         named = (self.label if self.has_labels else None, self.weight, self.cluster, self.time, self.label_end)
         return list(dict.fromkeys(name for name in named if name is not None))
 
-    def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns:
+    def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns[Fitted]:
         from calibrant import persistence
         from calibrant.engines import FittedColumns
         from calibrant.fitted import Fitted

@@ -46,10 +46,10 @@ def command(calibrator: str, to: str, output: str | None, dtype: FloatType | Non
     SQL is one SELECT. Rows that apply would refuse become NULL in SQL, NaN in ONNX.
     """
     from calibrant import persistence
-    from calibrant.fitted import Fitted
+    from calibrant.applicable import Applicable
     from calibrant.persistence import write_whole
 
-    fitted = persistence.load_as(Fitted, calibrator)
+    fitted = persistence.load_as(Applicable, calibrator)
     if output is not None:
         check_output(output, calibrator)
     if to == "onnx":
@@ -66,7 +66,7 @@ def command(calibrator: str, to: str, output: str | None, dtype: FloatType | Non
             columns=score or None,
             table=of_sql["table"] or "scores",
             keep=keep,
-            output=of_sql["column"] or "p_calibrated",
+            output=of_sql["column"] or None,
         )
         if output is None or output == "-":
             click.echo(for_terminal(sql) if sys.stdout.isatty() else sql)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from calibrant.cli.fit import fit_large, new_calibrator, out_of_fold_values, tab
 from calibrant.cli.option_texts import check_output, check_suffix, with_label_end
 from calibrant.cli.report import report_on, scores_before
 from calibrant.cli.table_options import data_options, segment_options
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, InvalidLabelError
 from calibrant.phrases import count, figure, listed, p_value
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def fit_command(
 
     --depth and --min-rows are of the segments that are listed, before and after; they don't change the fit.
 
+    Labels are classes. Predictions of a number are corrected by cb.SegmentMeanCalibrator in Python.
+
     --cluster, or --time and --label-end, say that rows are not independent, as in calibrant fit.
     """
     from calibrant import persistence
@@ -98,13 +101,15 @@ def fit_command(
     opened = Request(file, **with_label_end(options)).open()
     metadata = {"label": options["label"]}
     if opened.is_large:
-        said, batches = fit_large(single, opened)
+        with _numbers_explained():
+            said, batches = fit_large(single, opened)
         common.echo(f"{said}\n\n{single.report_}\n")
         known = Provenance.of_batches(batches, source=common.source_name(file))
         persistence.save(single, output, metadata=metadata, provenance=known)
         common.echo(f"Saved {output}")
         return
-    found = opened.read(input=single.input, both_classes=True)
+    with _numbers_explained():
+        found = opened.read(input=single.input, both_classes=True)
     warn_of_rows(found.rows)
     with common.progress("Fitting"):
         single.fit_rows(found.rows)
@@ -122,6 +127,20 @@ def fit_command(
     common.echo(f"{found.describe()}\n{describe(single)}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
     common.echo(f"Next:  calibrant apply {named} new{suffix} -o out{suffix}")
     common.echo(f"       calibrant segments evaluate new{suffix} --calibrator {named}")
+
+
+@contextmanager
+def _numbers_explained() -> Iterator[None]:
+    """Say of labels that are no classes what there is for numbers."""
+    try:
+        yield
+    except InvalidLabelError as error:
+        if "can't be continuous" not in str(error):
+            raise
+        raise InvalidLabelError(
+            f"{error} Predictions of a number are corrected within segments by cb.SegmentMeanCalibrator in Python, "
+            "which calibrant apply and calibrant export take."
+        ) from None
 
 
 def new_segments(method: str, input: str | None, seed: int, options: Mapping[str, Any]) -> SegmentCalibrator:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack, overload
 
+from calibrant.applicable import Applicable
 from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.engines.spark_columns import with_probabilities, write_probabilities
 from calibrant.errors import InvalidInputError
-from calibrant.fitted import Fitted
 from calibrant.persistence import fingerprint
 from calibrant.tables import (
     MISSING_INPUT,
@@ -30,7 +30,7 @@ from calibrant.validation import check_choice, check_integer
 class _SparkOptions(TypedDict, total=False):
     score: str | Sequence[str] | None
     group: str | None
-    column: str
+    column: str | None
     missing: MissingInput
     table: str | None
 
@@ -42,17 +42,17 @@ class _Options(_SparkOptions, total=False):
 
 
 @overload
-def apply(fitted: Fitted, source: Any, target: str | os.PathLike[str], **options: Unpack[_Options]) -> Applied: ...
+def apply(fitted: Applicable, source: Any, target: str | os.PathLike[str], **options: Unpack[_Options]) -> Applied: ...
 @overload
-def apply(fitted: Fitted, source: Any, target: None = None, **options: Unpack[_SparkOptions]) -> Any: ...
+def apply(fitted: Applicable, source: Any, target: None = None, **options: Unpack[_SparkOptions]) -> Any: ...
 def apply(
-    fitted: Fitted,
+    fitted: Applicable,
     source: Any,
     target: str | os.PathLike[str] | None = None,
     *,
     score: str | Sequence[str] | None = None,
     group: str | None = None,
-    column: str = "p_calibrated",
+    column: str | None = None,
     missing: MissingInput = "error",
     format: FormatLike = None,
     table: str | None = None,
@@ -63,8 +63,9 @@ def apply(
 
     Parameters
     ----------
-    fitted : Fitted
-        Anything that `cb.save` takes: a calibrator, one by group or of several labels, a shift, a chain.
+    fitted : Applicable
+        What makes probabilities: a calibrator, one by group or of several labels, a shift, a chain. Or a
+        SegmentMeanCalibrator, which corrects predictions of a number: their column is `score`.
     source, format, table
         As in `cb.engines.summarise`. Columns of groups and features that were text in the fit are read as text from
         files that don't say of what types columns are, such as CSV.
@@ -78,8 +79,9 @@ def apply(
         classes say which is which, whatever their order.
     group : str, optional
         The column of groups, of what was fitted by group; by default the one that it was fitted to.
-    column : str
-        Name of the new column; of several, what comes before _CLASS.
+    column : str, optional
+        Name of the new column, by default "p_calibrated"; of several, what comes before _CLASS. That of a corrected
+        number is by default "calibrated".
     missing : {"error", "skip", "keep"}
         What becomes of rows that lack a score, or the group that it takes: null or NaN. "skip" leaves them out of the
         result, "keep" writes them with no probability: null, and an empty field in text. A feature may be missing:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.engines.fitted_columns import FittedColumns
 from calibrant.errors import CalibrantError
+from calibrant.fitted import Fitted
 from calibrant.tables import DerivedSource, RowSource
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ class CalibratedSource(DerivedSource):
     They are made batch by batch as rows are read, so that whatever reads rows measures calibrated probabilities.
     """
 
-    def __init__(self, source: RowSource, columns: FittedColumns) -> None:
+    def __init__(self, source: RowSource, columns: FittedColumns[Fitted]) -> None:
         super().__init__(source)
         self.columns = columns
-        self.outputs = columns.new_columns("p_calibrated").outputs
+        self.outputs = columns.new_columns().outputs
         self.classes: list[Any] = columns.fitted.classes_.tolist()
 
     @property

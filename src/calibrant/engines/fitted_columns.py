@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from calibrant.applicable import Applicable
 from calibrant.errors import InvalidInputError, InvalidScoreError
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray
@@ -25,15 +26,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_Applicable = TypeVar("_Applicable", bound=Applicable)
+
+
 @dataclass(frozen=True, slots=True)
-class FittedColumns:
+class FittedColumns(Generic[_Applicable]):
     """What is fitted, and the columns of its scores, names or patterns, and of its groups, where it needs them.
 
     `is_named` says whether the caller named the columns of scores; else they are those of the fit. `where` is what
     messages call the table, `hint` what they advise where a value is missing.
     """
 
-    fitted: Fitted
+    fitted: _Applicable
     score: tuple[str, ...]
     group: str | None
     is_named: bool
@@ -42,10 +46,10 @@ class FittedColumns:
 
     @classmethod
     def of(
-        cls, fitted: Fitted, *, score: str | Sequence[str] | None = None, group: str | None = None, where: str = ""
-    ) -> FittedColumns:
+        cls, fitted: _Applicable, *, score: str | Sequence[str] | None = None, group: str | None = None, where: str = ""
+    ) -> FittedColumns[_Applicable]:
         """Find the columns: those that the caller names, or those of the fit."""
-        check_fitted(fitted, Fitted, "apply")
+        check_fitted(fitted, Applicable, "apply")
         given = [score] if isinstance(score, str) else list(score or ())
         names = given or list(fitted.score_names_ or ())
         if not names:
@@ -74,12 +78,13 @@ class FittedColumns:
         score: str | Sequence[str] | None = None,
         group: str | None = None,
         own_group: str | None = None,
-    ) -> FittedColumns:
+    ) -> FittedColumns[Fitted]:
         """Find the columns of a table whose calibrated probabilities are measured, all of which are there.
 
         `group`, which may be named for other ends, is that of the calibrator where its own is not there; `own_group` is
         named for it alone.
         """
+        check_fitted(fitted, Fitted, "measure")
         if not fitted.is_exclusive:
             raise InvalidInputError(
                 f"a {type(fitted).__name__} calibrates several labels at once, but what is measured here is one label "
@@ -88,7 +93,7 @@ class FittedColumns:
             )
         own = fitted.group_name_
         of_group = (own if own in source.names else group) if fitted.needs_groups else None
-        columns = cls.of(fitted, score=score, group=own_group or of_group, where=source.name)
+        columns = FittedColumns.of(fitted, score=score, group=own_group or of_group, where=source.name)
         source.select(columns.inputs)
         return replace(columns, score=tuple(source.select(columns.score)))
 
@@ -113,8 +118,12 @@ class FittedColumns:
         """Names or patterns of the columns that no row may lack."""
         return [name for name in self.inputs if name not in self.optional]
 
-    def new_columns(self, column: str, missing: MissingInput = "error") -> NewColumns:
-        """Return the columns of probabilities, called `column`, or with what the classes are called behind it."""
+    def new_columns(self, column: str | None = None, missing: MissingInput = "error") -> NewColumns:
+        """Return the columns of probabilities, called `column`, or with what the classes are called behind it.
+
+        By default they are called as what is fitted says.
+        """
+        column = self.fitted.default_column if column is None else column
         is_pattern = any(c in "*?[" for c in "".join(self.score))
         outputs = self.fitted.output_names(column, 1 if len(self.score) == 1 and not is_pattern else 2)
         compute = replace(self, hint=KEEP_HINT).probabilities

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import RowReader
 from calibrant.engines.streams import MAX_DISTINCT, Exact, SourceStream
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.row_stream import RowStream
 from calibrant.tables import FormatLike, Missing, open_rows
 from calibrant.validation import FeatureKind, InputKind, check_both_classes
@@ -111,6 +111,11 @@ def fit(
     >>> cb.engines.fit(cb.IsotonicCalibrator(), rows).predict_proba([0.2, 0.4, 0.6])
     array([0.25, 0.5 , 0.75])
     """
+    if not (isinstance(calibrator, Calibrator) or hasattr(type(calibrator), "fit_stream")):
+        raise InvalidTypeError(
+            f"can't fit a {type(calibrator).__name__} to a stream of rows, only a Calibrator or a SegmentCalibrator. "
+            "Read the rows, and pass them to its fit."
+        )
     calibrator.check_params()
     rows = open_rows(source, format=format, table=table)
     of: dict[str, Any] = {"score": score, "label": label, "weight": weight, "input": calibrator.input}

@@ -9,9 +9,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from calibrant.applicable import Applicable
 from calibrant.engines.rows import missing_message
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidScoreError, MissingPackageError
-from calibrant.fitted import Fitted
 from calibrant.numerics import ROW_SUM_TOLERANCE
 from calibrant.persistence import to_sql
 from calibrant.tables import KEEP_HINT, Applied, NewColumns, SparkSource, column_of, gathered
@@ -26,7 +26,9 @@ _MOST_NUMBERS = 2_048
 _NUMBERS = ("float", "double", "byte", "short", "integer", "long")
 
 
-def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str, group: str | None) -> Any:
+def with_probabilities(
+    fitted: Applicable, source: SparkSource, new: NewColumns, prefix: str | None, group: str | None
+) -> Any:
     """Return the data frame with new columns, which Spark computes when they are asked for.
 
     `group` is the column of groups, of what was fitted by group: all other required inputs are scores. One query over
@@ -49,11 +51,11 @@ def with_probabilities(fitted: Fitted, source: SparkSource, new: NewColumns, pre
 
 
 def write_probabilities(
-    fitted: Fitted,
+    fitted: Applicable,
     source: SparkSource,
     target: str | os.PathLike[str],
     new: NewColumns,
-    prefix: str,
+    prefix: str | None,
     group: str | None,
 ) -> Applied:
     """Write the data frame with new columns as a folder of Parquet files; Spark marks it by _SUCCESS when it is whole.
@@ -84,7 +86,7 @@ def _without_values(frame: Any, where: Any, names: Sequence[str]) -> Any:
     return frame.withColumns({name: sf.when(~where, column_of(name)) for name in names})
 
 
-def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns, group: str | None) -> None:
+def _refuse_rows(fitted: Applicable, source: SparkSource, new: NewColumns, group: str | None) -> None:
     """Raise where `predict_proba` would, of all rows at once."""
     from pyspark.sql import functions as sf
 
@@ -117,7 +119,7 @@ def _refuse_rows(fitted: Fitted, source: SparkSource, new: NewColumns, group: st
             raise type(error)(f"{error} (That is one of {count} that are refused.)") from None
 
 
-def _as_sql(fitted: Fitted, source: SparkSource, new: NewColumns, prefix: str) -> str | None:
+def _as_sql(fitted: Applicable, source: SparkSource, new: NewColumns, prefix: str | None) -> str | None:
     """Return the query that adds the columns to `rows`, or None where Python does better."""
     if fitted.n_numbers > _MOST_NUMBERS:
         return None

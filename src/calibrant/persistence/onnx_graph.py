@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._version import __version__
+from calibrant.applicable import Applicable
 from calibrant.errors import InvalidInputError, MissingPackageError, unknown_name
-from calibrant.fitted import Fitted
 from calibrant.numerics import LARGEST, ROW_SUM_TOLERANCE, TINY, FloatArray
 from calibrant.persistence.documents import check_fitted
 from calibrant.persistence.files import write_whole
@@ -67,7 +67,8 @@ def to_onnx(
     Returns
     -------
     model : onnx.ModelProto
-        Its input `scores` has shape (n,) or (n, K), its output `probabilities` the same. What was fitted to features
+        Its input `scores` has shape (n,) or (n, K), its output `probabilities` the same, which is called `predictions`
+        of a calibrator of numbers. What was fitted to features
         has an input of shape (n,) for each that it needs, under the name of the column: text where the levels are text,
         else float64, whatever `dtype` is. Of a CalibratedClassifierCV,
         the input is `X`, shape (n, n_features), and the output has one column per class.
@@ -116,7 +117,7 @@ def to_onnx(
     if hasattr(calibrator, "onnx_model"):  # a classifier, which is exported with what it calibrates
         model = calibrator.onnx_model(dtype)
     else:
-        model = _graph_of(check_fitted(calibrator, Fitted, "export"), dtype, n_columns)
+        model = _graph_of(check_fitted(calibrator, Applicable, "export"), dtype, n_columns)
     if path is not None:
         write_whole(Path(path), model.SerializeToString(deterministic=True))
     return model
@@ -143,7 +144,7 @@ def _inputs_of(nodes: Sequence[Any]) -> set[str]:
     return own.union(*inner)
 
 
-def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> Any:
+def _graph_of(calibrator: Applicable, dtype: FloatType, n_columns: int | None) -> Any:
     import onnx
 
     calibrator.check_exportable()
@@ -151,22 +152,22 @@ def _graph_of(calibrator: Fitted, dtype: FloatType, n_columns: int | None) -> An
     if n_columns is not None:
         check_integer("n_columns", n_columns, minimum=1)
         calibrator.check_width(n_columns, f"a model of n_columns={n_columns!r:.20}")
-    b = OnnxBuilder(width, calibrator.feature_names)
+    b = OnnxBuilder(width, calibrator.feature_names, output=calibrator.makes)
     shape: list[Any] = ["n"] if width == 1 else ["n", width]
     flat = [-1] if width == 1 else [-1, width]
     scores = b.node("Cast", b.tensor(INPUT), to=onnx.TensorProto.DOUBLE)
     q = calibrator.usable_formula(b, b.node("Reshape", scores, b.whole([-1, width])), width)
-    b.output(q, OUTPUT, dtype, shape=flat)
+    b.output(q, calibrator.makes, dtype, shape=flat)
     kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in (INPUT, OUTPUT)]
+    ends = [onnx.helper.make_tensor_value_info(name, kind, shape) for name in (INPUT, calibrator.makes)]
     inputs = [ends[0], *(b.feature_inputs[name] for name in calibrator.feature_names)]
     return make_model(b, f"calibrant_{type(calibrator).__name__}", inputs, ends[1:], b.opsets)
 
 
-def _check_names(features: Sequence[str]) -> frozenset[str]:
+def _check_names(features: Sequence[str], output: str) -> frozenset[str]:
     """Return the names of features, or refuse one that no input can have."""
     for name in features:
-        if name in (INPUT, OUTPUT):
+        if name in (INPUT, output):
             raise InvalidInputError(
                 f"a feature has the name {name!r}, which the model has for its {name}. Fit to a column of another name."
             )
@@ -181,14 +182,14 @@ class OnnxBuilder(Builder):
     `features` are names that inputs have, so that no tensor between gets one.
     """
 
-    def __init__(self, n_columns: int, features: Sequence[str] = ()) -> None:
+    def __init__(self, n_columns: int, features: Sequence[str] = (), *, output: str = OUTPUT) -> None:
         import onnx
 
         self.n_columns = n_columns
         #: The inputs of features that formulas have asked for, and the operators that they need.
         self.feature_inputs: dict[str, Any] = {}
         self.opsets = {"": OPSET}
-        self._taken = _check_names(features)
+        self._taken = _check_names(features, output)
         #: How far, relative to what is above 1, scores may have been moved by rounding.
         self.rounding = 0.0
         self.onnx = onnx

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from calibrant.applicable import Applicable
 from calibrant.errors import InvalidInputError, InvalidTypeError, MissingPackageError
 from calibrant.fitted import Fitted
 from calibrant.persistence.dialects import Dialect, DialectName, dialect_of
@@ -23,7 +24,7 @@ def to_sql(
     columns: str | Sequence[str] | None = None,
     table: str = "scores",
     keep: Sequence[str] = (),
-    output: str = "p_calibrated",
+    output: str | None = None,
     largest_case: int = 128,
 ) -> str:
     """Return one SELECT that gives the calibrated probabilities of the scores in a table.
@@ -40,8 +41,9 @@ def to_sql(
         a query in brackets.
     keep : sequence of str
         Columns that go into the result as they are, before the probabilities.
-    output : str
-        Name of the probability; of several, what comes before ``_CLASS``.
+    output : str, optional
+        Name of the probability, by default ``p_calibrated``; of several, what comes before ``_CLASS``. Of a calibrator
+        of numbers that of the prediction, by default ``calibrated``.
     largest_case : int
         Maps of more steps or pieces than this are joined as a table of constants; smaller ones are a balanced tree
         of CASE.
@@ -110,12 +112,12 @@ def to_sql(
       CASE WHEN NOT cal_1 IS NULL THEN cal_2 END AS `p_calibrated`
     FROM cal_stage_1
     """
-    fitted = check_fitted(calibrator, Fitted, "export")
+    fitted = check_fitted(calibrator, Applicable, "export")
     fitted.check_exportable()
     written_in = dialect_of(dialect)
     check_integer("largest_case", largest_case, minimum=1)
     names = column_names(score_columns(fitted, columns), "columns", written_in)
-    (prefix,) = column_names([output], "output")
+    (prefix,) = column_names([fitted.default_column if output is None else output], "output")
     outputs = column_names(fitted.output_names(prefix, len(names)), "output", written_in)
 
     def make(builder: SqlBuilder, columns: Sequence[Expression]) -> Sequence[Expression]:
@@ -175,10 +177,10 @@ def select_of(
     return text
 
 
-def score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[str]:
+def score_columns(fitted: Applicable, columns: str | Sequence[str] | None) -> list[str]:
     """Return the names of the columns of scores in the order of the classes: as many as the calibrator takes."""
     if columns is None:
-        if fitted.score_names_ is None and not fitted.takes_one:
+        if fitted.score_names_ is None and isinstance(fitted, Fitted) and not fitted.takes_one:
             raise InvalidInputError(
                 f"columns: the calibrator doesn't say which columns it was fitted to. Name one for each of the classes "
                 f"{quoted(fitted.classes_.tolist())}."
@@ -189,7 +191,7 @@ def score_columns(fitted: Fitted, columns: str | Sequence[str] | None) -> list[s
     fitted.check_width(len(names), f"columns={names!r:.80}")
     if sorted(names) == sorted(fitted.score_names_ or ()):
         return list(fitted.score_names_ or ())
-    places = column_places(names, fitted.classes_.tolist())
+    places = column_places(names, fitted.classes_.tolist()) if isinstance(fitted, Fitted) else None
     return names if places is None else [names[j] for j in places]
 
 

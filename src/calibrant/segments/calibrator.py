@@ -144,7 +144,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
 
     @property
     def n_numbers(self) -> int:
-        return super().n_numbers + (0 if self.trees_ is None else self.trees_.n_numbers)
+        return super().n_numbers + self.n_tree_numbers
 
     @property
     def n_margins(self) -> int:
@@ -249,24 +249,12 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
             return super().formula(b, scores, n_columns)
         if not self.map_.is_binary:
             logs = b.hold(b.ln(b.clip(self.map_.formula(b, scores), LEAST, 1.0)))
-            return _softmax_formula(b, logs + self._trees_formula(b, logs))
+            return _softmax_formula(b, self.moved_formula(b, logs))
         q = super().formula(b, scores, n_columns)
         positive = q if n_columns == 1 else b.column(q, 1)
         z = b.hold(term_logit(b, b.clip(positive, *open_ends(LEAST))))
-        out = b.hold(b.expit(z + self._trees_formula(b, z)))
+        out = b.hold(b.expit(self.moved_formula(b, z)))
         return out if n_columns == 1 else b.columns([1.0 - out, out])
-
-    def _trees_formula(self, b: Builder, margins: Term) -> Term:
-        assert self.trees_ is not None  # noqa: S101 - for the type checker
-        first, columns = self.n_margins, {}
-        for j in self.trees_.used_columns:
-            known = None if j < first else self.columns_[j - first]
-            if known is None:
-                columns[j] = b.column(margins, j)
-            else:
-                known.check_exportable()
-                columns[j] = b.feature(known.name, known.levels)
-        return b.trees(columns, self.trees_)
 
     def encode(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in (*TREE_SETTINGS, "target")}

@@ -7,22 +7,23 @@ from typing import Any, Self
 
 import numpy as np
 
+from calibrant.applicable import Applicable
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.numerics import LARGEST, LEAST, FloatArray
-from calibrant.phrases import count, listed, quoted
+from calibrant.phrases import count, listed
 from calibrant.rows import Rows, read_rows
 from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
-from calibrant.storable import Storable, register
+from calibrant.storable import register
+from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
-    Features,
+    Scores,
     as_scores,
     as_weight,
     check_same_length,
     feature_columns,
-    read_features,
 )
 
 #: Between these is the root of any mean of squares.
@@ -30,7 +31,7 @@ _LEAST_SCALE, _LARGEST_SCALE = math.sqrt(LEAST), math.sqrt(LARGEST)
 
 
 @register("segment_mean_calibrator")
-class SegmentMeanCalibrator(TreesOnFeatures, Storable):
+class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
     """Correct predictions of a number within segments of rows, so that their mean is that of the outcomes.
 
     What `SegmentCalibrator` does for probabilities: a line through predictions and outcomes first, then boosted trees
@@ -65,12 +66,19 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
     True
     """
 
-    called = "a SegmentMeanCalibrator"
+    called = "a calibrator of numbers"
     fit_call = "fit(predictions, y, features=features)"
+    next_command = "calibrant apply {} new.csv --score PREDICTION -o out.csv"
+    takes_features = True
+    score_argument = makes = "predictions"
+    default_column = "calibrated"
+    input = "score"
+    score_names_ = None
+    takes_one = True
+    widths = (1,)
     slope_: float
     intercept_: float
     scale_: float
-    n_rows_: int
 
     def __init__(self, *, categorical: Names = None, numeric: Names = None, cv: int = 5, seed: int = 0) -> None:
         self.categorical = categorical
@@ -81,6 +89,10 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
     @property
     def n_margins(self) -> int:
         return 1
+
+    @property
+    def n_numbers(self) -> int:
+        return 3 + self.n_tree_numbers
 
     @property
     def is_fitted(self) -> bool:
@@ -114,8 +126,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
             If LightGBM is not installed.
         """
         self.check_trees()
-        outcomes = _numbers(y, "y")
-        values = _numbers(predictions, "predictions")
+        outcomes, values = _read_numbers(y, "y").values, _read_numbers(predictions, "predictions").values
         check_same_length(values.size, outcomes.size, "predictions", "y")
         weight = as_weight(sample_weight, values.size, rows="predictions")
         if values.size < 2 * self.cv:
@@ -156,31 +167,37 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
         CalibrantError
             If an argument can't be used.
         """
-        self.check_fitted()
-        checked = as_scores(predictions, name="predictions", input="score", sum_to_one=False)
-        values = checked.values
-        if values.ndim != 1:
-            raise InvalidInputError(f"predictions has shape {values.shape}. Pass one number per row, shape (n,).")
-        found = self._read(features, values.size)
-        return checked.container.wrap(self.scale_ * self.moved(self._line(values) / self.scale_, found))
+        rows = self.read(predictions, features=features)
+        return rows.container.wrap(self.apply(rows))
 
-    def _read(self, features: object, n: int) -> Features | None:
-        if not self.feature_names:
-            return None
-        if features is None:
-            raise InvalidInputError(
-                f"this SegmentMeanCalibrator was fitted to features. Pass these columns as features: "
-                f"{quoted(self.feature_names)}."
-            )
-        return read_features(features, n, "predictions", **self.feature_kinds())
+    def apply(self, rows: Rows) -> FloatArray:
+        line = self.intercept_ + self.slope_ * rows.scores
+        return self.scale_ * self.moved(line / self.scale_, rows.features)
 
-    def _line(self, values: FloatArray) -> FloatArray:
-        return np.asarray(self.intercept_ + self.slope_ * values)
+    def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:  # noqa: ARG002
+        if self.slope_ != 0.0:  # neither the line nor the line over the scale may overflow
+            most = 0.5 * LARGEST * min(1.0, self.scale_)
+            with np.errstate(over="ignore"):
+                ends = np.sort((np.array([-most, most]) - self.intercept_) / self.slope_)
+            scores = b.hold_within(scores, *np.clip(ends, -LARGEST, LARGEST).tolist())
+        line = self.intercept_ + self.slope_ * scores
+        return self.scale_ * self.moved_formula(b, b.hold(line / self.scale_))
+
+    def output_names(self, column: str, n_columns: int) -> list[str]:  # noqa: ARG002
+        return [column]
+
+    def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:  # noqa: ARG002
+        return _read_numbers(scores, name)
+
+    def check_width(self, n_columns: int, name: str) -> None:
+        if n_columns != 1:
+            raise ShapeError(f"{name} has {count(n_columns, 'column')}, but this {type(self).__name__} takes one.")
 
     def facts(self) -> dict[str, str]:
         return {
             "calibrator": repr(self),
             "fitted to": count(self.n_rows_, "row"),
+            "prediction column": "not stored: name it with calibrant apply --score",
             "features": self.columns_in_words(),
             "features needed": listed(self.feature_names) or "none",
         }
@@ -214,8 +231,8 @@ class SegmentMeanCalibrator(TreesOnFeatures, Storable):
         return made
 
 
-def _numbers(values: ArrayLike, name: str) -> FloatArray:
+def _read_numbers(values: ArrayLike, name: str) -> Scores:
     checked = as_scores(values, name=name, input="score", sum_to_one=False)
     if checked.values.ndim != 1:
         raise InvalidInputError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
-    return checked.values
+    return checked

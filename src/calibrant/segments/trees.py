@@ -20,6 +20,7 @@ from calibrant.segments.columns import FeatureColumn, encode_columns
 from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.report import SegmentReport
 from calibrant.settings import Configured
+from calibrant.terms import Builder, Term
 from calibrant.validation import FeatureKind, Features, check_integer
 
 Names: TypeAlias = Sequence[str] | None
@@ -103,6 +104,25 @@ class TreesOnFeatures(Configured):
         first = margins[:, None] if margins.ndim == 1 else margins
         columns = encode_columns(self.columns_, features, first.shape[0])
         return np.asarray(margins + self.trees_.apply(np.concatenate((first, columns), axis=1)))
+
+    @property
+    def n_tree_numbers(self) -> int:
+        """How many numbers the trees hold."""
+        return 0 if self.trees_ is None else self.trees_.n_numbers
+
+    def moved_formula(self, b: Builder, margins: Term) -> Term:
+        """Return what `moved` does, in the terms of SQL or ONNX."""
+        if self.trees_ is None:
+            return margins
+        first, columns = self.n_margins, {}
+        for j in self.trees_.used_columns:
+            known = None if j < first else self.columns_[j - first]
+            if known is None:
+                columns[j] = b.column(margins, j)
+            else:
+                known.check_exportable()
+                columns[j] = b.feature(known.name, known.levels)
+        return margins + b.trees(columns, self.trees_)
 
     def columns_in_words(self) -> str:
         """Return the columns of features with their kinds."""
