@@ -159,8 +159,8 @@ def test_hostile_tables_are_refused(name: str) -> None:
 
 
 #: What has no rows gets a table of none, and labels are nothing to `apply`.
-TAKEN = ["header alone", "header without line feed", "Parquet without rows", "blank JSON lines", "no label"]
-TAKEN += ["no UTF-8 in a needed column", "column of the labels twice", "a third class"]
+TAKEN = ["header alone", "header without line feed", "Parquet without rows", "blank JSON lines", "empty JSON lines"]
+TAKEN += ["no label", "no UTF-8 in a needed column", "column of the labels twice", "a third class"]
 TAKEN += [name for name in CASES if name.startswith("labels that")]
 
 

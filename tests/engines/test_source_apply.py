@@ -10,14 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
 import calibrant as cb
-from calibrant.engines import apply
-from calibrant.errors import InvalidInputError, InvalidProbabilityError, NotFittedError, ShapeError
+from calibrant.engines import apply, summarise
+from calibrant.errors import InvalidInputError, InvalidProbabilityError, NotFittedError, UnknownNameError
 from calibrant.tables import write_table
 
 ROWS = 4_000
@@ -57,6 +59,55 @@ def test_any_source_is_written_whole_with_the_new_column(make: Any, name: str, t
     assert found.column_names == ["p", "id", "p_calibrated"]
     wanted = calibrator.predict_proba(table["p"].to_numpy())
     np.testing.assert_allclose(found["p_calibrated"].to_numpy(), wanted, rtol=1e-15)
+
+
+NO_ROWS = pa.table({"id": pa.array([], pa.int32()), "city": pa.array([], pa.string()), "p": pa.array([], pa.float32())})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t,
+        lambda t: t.to_reader(),
+        lambda t: lambda: t.to_reader(),
+        lambda t: lambda: t.to_pandas(),
+        lambda t: {name: t[name].combine_chunks() for name in t.column_names},
+        lambda t: duckdb.from_arrow(t),
+        lambda t: pyarrow.dataset.dataset(t),
+    ],
+    ids=["table", "reader", "function", "function of a frame", "mapping", "relation", "dataset"],
+)
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.jsonl"])
+def test_a_source_without_rows_keeps_its_columns_and_gets_the_new_one(make: Any, name: str, tmp_path: Path) -> None:
+    done = apply(fitted(), make(NO_ROWS), tmp_path / name)
+    assert (done.n_rows, done.n_missing) == (0, 0)
+    if name == "out.parquet":
+        found = pq.read_table(tmp_path / name).schema
+        assert found.names == ["id", "city", "p", "p_calibrated"]
+        wanted = [pa.int32(), pa.string(), pa.float32(), pa.float64()]
+        assert [t if t != pa.large_string() else pa.string() for t in found.types] == wanted
+    else:
+        assert (tmp_path / name).read_text() == ('"id","city","p","p_calibrated"\n' if name == "out.csv" else "")
+
+
+def test_a_source_without_rows_must_have_the_columns(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="the table has no column 'p'"):
+        apply(fitted(), NO_ROWS.drop_columns(["p"]), tmp_path / "o.csv")
+
+
+@pytest.mark.parametrize("data", ["", "\n"])
+def test_json_lines_without_rows_stay_so_alone_and_among_others(data: str, tmp_path: Path) -> None:
+    empty, target = tmp_path / "a" / "a.jsonl", tmp_path / "o.jsonl"
+    empty.parent.mkdir()
+    empty.write_text(data)
+    assert apply(fitted(), empty, target).n_rows == 0
+    assert target.read_text() == data
+    with pytest.raises(InvalidInputError, match=r"a\.jsonl is empty: it has no row\."):
+        apply(fitted(), empty, tmp_path / "o.csv")
+    (empty.parent / "b.jsonl").write_text('{"p": 0.5, "y": 1}\n')
+    assert apply(fitted(), empty.parent, tmp_path / "parts").n_rows == 1
+    assert (tmp_path / "parts" / "a.jsonl").read_text() == data
+    assert summarise(empty.parent, classes=[0, 1]).total_weight == 1.0
 
 
 def test_a_folder_becomes_a_folder_of_the_same_files(tmp_path: Path) -> None:
@@ -209,8 +260,6 @@ def test_what_apply_cannot_use_is_refused(tmp_path: Path) -> None:
         apply(fitted(), rows, tmp_path / "o.csv", column="q")
     with pytest.raises(InvalidInputError, match="the new column has no name"):
         apply(fitted(), rows, tmp_path / "o.csv", column="")
-    with pytest.raises(ShapeError, match="has no rows"):
-        apply(fitted(), {"p": []}, tmp_path / "o.csv")
     source = write_source(tmp_path / "in")
     with pytest.raises(InvalidInputError, match="lies in the source"):
         apply(fitted(), source, source / "out")

@@ -88,7 +88,7 @@ def append_columns(
             return Applied(done.n_rows, n_missing=done.n_missing)
     rows = open_rows(source, format=format, table=table) if file is None else table_file(file.materialised())
     rows = rows.with_text(columns.as_text)
-    rows = rows.with_codes(but=columns.of(rows.names, rows.name).inputs)
+    rows = rows.with_codes(but=rows.select(columns.inputs))
     with open_target(target) as out, explained(rows.name), packed_for(target, out) as packed:
         tables = map(_without_dictionaries, rows.tables()) if to == "arrow" else rows.tables()
         done = write_tables(tables, packed, to, columns, rows.name, advance)

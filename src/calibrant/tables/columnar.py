@@ -39,6 +39,9 @@ class TableFile(RowSource):
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns with the types of the file; the first table may be empty."""
 
+    def without_rows(self) -> pa.Table:
+        return next(self.tables()).slice(0, 0)
+
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         return numbered(self.scan_tables(list(columns)), columns, self.name)
 

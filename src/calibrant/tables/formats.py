@@ -305,8 +305,8 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, bool]:
 
 def _known_format(name: str, head: bytes, stated: str | None) -> Format | None:
     """Return the format that the first bytes say, or the stated one; refuse what no format here can be."""
-    if not head:
-        raise InvalidInputError(f"{name} is empty: it has {'no row' if stated == 'jsonl' else 'not even a header'}.")
+    if not head and stated != "jsonl":  # where it means no rows
+        raise InvalidInputError(f"{name} is empty: it has not even a header.")
     for known, magic in _MAGIC.items():
         if head.startswith(magic) and stated in (None, known):
             return known

@@ -55,18 +55,25 @@ class JsonLinesFile(TableFile):
         if not set(wanted) <= set(self.names):
             with explained(self.name):
                 self._names = _names_in(row for _, rows in self._chunks() for row in rows)
+        self._check_rows()
         return super().select(wanted)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         if columns is not None:
             return super().read(columns)
         with explained(self.name):
+            self._check_rows()
             rows = [row for _, rows in self._chunks() for row in rows]
             return self._table(rows, _names_in(rows))
 
     def tables(self) -> Iterator[pa.Table]:
         """Read all columns; only the whole file says of what types they are."""
         yield self.read()
+
+    def _check_rows(self) -> None:
+        """Refuse a file without rows, which alone say what columns there are."""
+        if not self.names and not any(rows for _, rows in self._chunks()):
+            raise InvalidInputError(f"{self.name} is empty: it has no row.")
 
     def append(self, out: BinaryIO, new: NewColumns, progress: Progress) -> Written:
         """Write the lines with new values at the end of each object, but for those that are left out."""

@@ -168,12 +168,7 @@ def _open_object(source: Any) -> RowSource:
     if isinstance(frame, nw.DataFrame):
         return _of_table(frame.to_arrow(), name)
     if callable(source):
-        opened = open_rows(source())
-
-        def scan_anew(columns: list[str]) -> Iterator[pa.RecordBatch]:
-            return (batch for found in open_rows(source()).scan(columns) for batch in found.table.to_batches())
-
-        return StreamSource(opened.name, opened.names, scan_anew)
+        return FunctionSource(source)
     raise InvalidTypeError(
         f"source is a {type(source).__name__}, which holds no rows. Pass a path, a frame, a mapping of columns, "
         "an Arrow stream, a DuckDB relation, or a function that returns one."
@@ -182,6 +177,22 @@ def _open_object(source: Any) -> RowSource:
 
 def _of_table(table: pa.Table, name: str) -> StreamSource:
     return StreamSource(name, table.column_names, lambda columns: plain_table(table, columns).to_reader(BATCH_ROWS))
+
+
+class FunctionSource(RowSource):
+    """What a function returns, which is called anew for each pass."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        opened = open_rows(function())
+        self.name, self.names, self._function = opened.name, opened.names, function
+
+    def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
+        return open_rows(self._function()).scan(columns)
+
+    def without_rows(self) -> pa.Table:
+        return open_rows(self._function()).without_rows()
 
 
 # --- folders ------------------------------------------------------------------------------------------------
@@ -207,8 +218,9 @@ class FolderSource(RowSource):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns of the first file, and of its folders."""
-        return tuple(dict.fromkeys((*self.files[0].names, *self._partitions[0])))
+        """The names of the columns of the first file that has some, and of its folders."""
+        own = next((file.names for file in self.files if file.names), ())
+        return tuple(dict.fromkeys((*own, *self._partitions[0])))
 
     def with_text(self, columns: Collection[str]) -> Self:
         made = copy(self)

@@ -16,7 +16,6 @@ from calibrant.errors import (
     CalibrantError,
     InvalidInputError,
     InvalidTypeError,
-    ShapeError,
     UnknownNameError,
     did_you_mean,
 )
@@ -111,7 +110,7 @@ class RowSource(ABC):
         names = self.select(self.names if columns is None else columns)
         parts = [batch.table for batch in self.scan(names)]
         if not parts:
-            return pa.table({name: pa.array([], pa.float64()) for name in names})
+            return self.without_rows().select(names)
         try:
             return pa.concat_tables(parts, promote_options="permissive")
         except pa.ArrowException as error:
@@ -124,11 +123,16 @@ class RowSource(ABC):
         """Read all columns as tables of one schema; there is one at least, which may be empty."""
         batches = self.scan(self.names)
         first = next(batches, None)
-        if first is None:
-            raise ShapeError(f"{self.name} has no rows. Pass at least one.")
-        yield first.table
+        table = self.without_rows() if first is None else first.table
+        yield table
         for batch in batches:
-            yield batch.table.cast(first.table.schema)
+            yield batch.table.cast(table.schema)
+
+    def without_rows(self) -> pa.Table:
+        """Return all columns and no row: as numbers, where nothing but rows says of what types they are."""
+        import pyarrow as pa
+
+        return pa.table([pa.array([], pa.float64()) for _ in self.names], names=list(self.names))
 
     def with_text(self, columns: Collection[str]) -> Self:  # noqa: ARG002
         """Return the source with the named columns read as text, where it finds the types of columns by their values.
@@ -191,6 +195,10 @@ class StreamSource(RowSource):
     def scan(self, columns: Sequence[str]) -> Iterator[Batch]:
         return numbered(self._tables(list(columns)), columns, self.name)
 
+    def without_rows(self) -> pa.Table:
+        schema = getattr(self._open(list(self.names)), "schema", None)
+        return super().without_rows() if schema is None else plain_table(schema.empty_table(), self.names)
+
     def _tables(self, columns: list[str]) -> Iterator[pa.Table]:
         import pyarrow as pa
 
@@ -230,6 +238,8 @@ def select_columns(wanted: Sequence[str], names: Sequence[str], where: str) -> l
 
 
 def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "It has no columns."
     shown = quoted(names, most=_MOST_LISTED)
     if odd := next((c for c in ";\t|" if any(c in name for name in names)), None):
         option = "tab" if odd == "\t" else repr(odd)
