@@ -46,5 +46,7 @@ def test_a_run_is_drawn_and_reported_with_intervals_for_labels_that_overlap(n_cl
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "600 rows are worth about 60 that share no part of their labels" in page
     assert "Rows are not independent" in page
+    assert "metrics.json has figures of these rows beside" in page
+    assert ("twice the one here" in page) == (n_classes == 2)
     assert "design effect" in page
     assert "No stakes: no returns are known." in page

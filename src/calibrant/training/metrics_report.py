@@ -34,7 +34,8 @@ ROUNDING = 1e-12
 DEFINITIONS = (
     f"Brier: sum over classes. ECE: top label, {N_BINS} equal bins. Skill: 1 less the loss over that of class "
     "frequencies; an ECE has none, as class frequencies have hardly any: compare its noise band, below which the ECE "
-    "of perfect probabilities stays 95 times in 100."
+    "of perfect probabilities stays 95 times in 100. Intervals of report.html are those of calibrant evaluate, made as "
+    "it says: their ends differ from these."
 )
 BEFORE, AFTER, NO_SKILL = "raw", "calibrated", "class_frequencies"
 

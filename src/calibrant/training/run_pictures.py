@@ -12,7 +12,7 @@ from calibrant.metrics import design_effect, reliability_curve
 from calibrant.numerics import FloatArray
 from calibrant.report import Report, pages
 from calibrant.training.dataset import Dataset
-from calibrant.training.metrics_report import N_BINS, Forecasts
+from calibrant.training.metrics_report import INTERVALS, N_BINS, Forecasts
 from calibrant.training.money import Money
 from calibrant.training.money_page import money_section
 from calibrant.training.walk_forward_pictures import walk_forward_section
@@ -69,12 +69,14 @@ class _RunReport(Report):
 
     windows: dict[str, Any] | None
     money: Money | None
+    beside: str
 
     def page(self) -> pages.Page:
         page = super().page()
         first, *rest, last = page.sections
         windows = [] if self.windows is None else [walk_forward_section(self.windows)]
         money = [] if self.money is None else [money_section(self.money)]
+        last = replace(last, blocks=[*last.blocks, pages.Text(self.beside)])
         return replace(page, sections=[first, *windows, *rest, *money, last])
 
 
@@ -103,11 +105,22 @@ def write_page(
         group_name="symbol",
         title=f"{title}; intervals allow for labels that overlap",
         source=f"{source}. {data.n_rows:,} rows are worth about {data.weight.sum():,.0f} that share no part of their "
-        "labels. Figures beside class frequencies are in metrics.json",
+        "labels",
         score_names=[f"p_{label}" for label in data.classes.tolist()][1 if is_binary else 0 :],
     )
-    report.windows, report.money = windows, money
+    report.windows, report.money, report.beside = windows, money, _beside(is_binary)
     report.write_html(path)
+
+
+def _beside(is_binary: bool) -> str:
+    """Say how the figures of metrics.json differ from those of the page."""
+    twice = "Its Brier score is the sum over both classes, twice the one here. " if is_binary else ""
+    return (
+        "metrics.json has figures of these rows beside those of the model alone and of class frequencies. "
+        f"Its intervals are {INTERVALS}, over blocks of rows in time; those here are of calibrant evaluate, as said "
+        "under Intervals. Where blocks are few and losses are skewed their ends differ. "
+        f"{twice}Its ECE is of the most probable class, over {N_BINS} bins of equal width."
+    )
 
 
 def _spans(data: Dataset, prob: FloatArray) -> tuple[dict[str, Any], float]:
