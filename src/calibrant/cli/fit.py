@@ -80,6 +80,9 @@ def command(file: str, output: str, method: str, group: str | None, seed: int, *
     Prints what calibration does to rows that a fit has not seen: each of five folds is calibrated by a fit to the
     other four. The calibrator that is saved is fitted to all rows.
 
+    Of two labels the larger is the positive class: 1 of 0 and 1, good of bad and good. One score is of it, and so is
+    what apply gives. Where the score is of the other label, pass a column that is true where that label is.
+
     FILE may be a folder of files too. What is too large for memory is read in passes: isotonic, sigmoid, beta and the
     multi-class curves are then fitted to all rows all the same, other methods to a summary of bounded error.
 
