@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 FIRST_STRONG_ISOLATE, POP_ISOLATE = "\u2068", "\u2069"
@@ -25,6 +25,11 @@ def listed(items: Sequence[object], *, most: int = 20) -> str:
     """Return items in one line, separated by commas, and how many more there are than `most`."""
     more = f", and {len(items) - most:,} more" if len(items) > most else ""
     return ", ".join(str(item) for item in items[:most]) + more
+
+
+def under(heading: str, lines: Iterable[str]) -> list[str]:
+    """Return a heading and the lines of its part, which stand further in."""
+    return [f"{heading}:", *(f"  {line}" for line in lines)]
 
 
 def quoted(values: Sequence[object], *, most: int = 20) -> str:

@@ -46,6 +46,18 @@ def test_facts_and_table_of_a_sigmoid(run: Run, binary: pa.Table) -> None:
     ]
 
 
+def test_what_auto_has_tried_stands_apart_from_its_map(run: Run) -> None:
+    p, y = np.linspace(0.01, 0.99, 300), np.random.default_rng(0).random(300) < np.linspace(0.01, 0.99, 300) ** 2
+    auto = cb.AutoCalibrator().fit(p, y)
+    cb.save(auto, "c.json")
+    report = "".join(f"  {line}\n" for line in str(auto.report_).split("\n"))
+    assert f"\n\nHow it was chosen:\n{report}\nscore  becomes\n" in run("inspect c.json").output
+    cb.save(cb.Chain([auto, cb.prior.PriorShift([1.0, 2.0], classes=[0, 1])]), "chain.json")
+    shown = run("inspect chain.json").output
+    assert "\n\n2. PriorShift:\n" in shown
+    assert "\n   How it was chosen:\n" in shown
+
+
 def test_formula_is_the_map(run: Run) -> None:
     calibrator = cb.SigmoidCalibrator(input="score").fit([-2.0, -1.0, 0.5, 1.0], [0, 1, 0, 1])
     cb.save(calibrator, "c.json")

@@ -54,6 +54,7 @@ from calibrant.numerics import (
     own_clip,
     softplus,
 )
+from calibrant.phrases import under
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
@@ -230,7 +231,7 @@ class AutoCalibrator(BinaryCalibrator):
         self.report_ = AutoReport.decode(field)
 
     def describe(self) -> list[str]:
-        tried = str(self.report_).split("\n") if hasattr(self, "report_") else []
+        tried = under("How it was chosen", str(self.report_).split("\n")) if hasattr(self, "report_") else []
         return [*super().describe(), *tried]
 
     def check_params(self) -> None:

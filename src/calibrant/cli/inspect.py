@@ -39,8 +39,10 @@ def command(calibrator: str, as_json: bool) -> None:
         echo(f"{name:<{width}}  {text}")
     if known is not None and known.out_of_fold is not None:
         echo("\n".join(["", *as_table(known.out_of_fold)]))
-    for line in ["", *filter(None, fitted.describe())]:
-        echo(line)
+    echo("")
+    for i, line in enumerate(fitted.describe()):
+        is_heading = line.endswith(":") and not line.startswith(" ")
+        echo(f"\n{line}" if i and is_heading else line)  # a part with a heading stands apart
     examples = fitted.examples()
     if examples is not None:
         header = ["score", *examples.names]

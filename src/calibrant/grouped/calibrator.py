@@ -20,7 +20,7 @@ from calibrant.fitted import MapFitted, apply_map
 from calibrant.grouped.fitting import STRENGTHS, GroupMap, blend, cross_validate, fit_groups, share_of
 from calibrant.maps import decode_clip, decode_map, first_lines
 from calibrant.numerics import FloatArray, rows_of_codes
-from calibrant.phrases import count, quoted
+from calibrant.phrases import count, quoted, under
 from calibrant.rows import Rows, read_rows
 from calibrant.settings import Configured
 from calibrant.storable import register
@@ -208,7 +208,7 @@ class GroupedCalibrator(Configured, MapFitted):
     def describe(self) -> list[str]:
         shown = sorted(zip(self.groups_.tolist(), self.group_maps_, strict=True), key=lambda item: -item[1].n_rows)
         lines = [f"  {g!r}: {count(own.n_rows, 'row')}, {own.share:.0%} of its own map" for g, own in shown]
-        return ["Of each group:", *first_lines(lines), "All rows:", *super().describe()]
+        return ["Of each group:", *first_lines(lines), *under("All rows", super().describe())]
 
     def encode(self) -> dict[str, Any]:
         return {

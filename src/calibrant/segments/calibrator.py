@@ -19,7 +19,7 @@ from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
 from calibrant.maps import Map, decode_map, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
-from calibrant.phrases import listed
+from calibrant.phrases import listed, under
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.segments.encoded import EncodedRows
@@ -240,7 +240,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
         return {**super().facts(), "features": self.columns_in_words(), "features needed": needed}
 
     def describe(self) -> list[str]:
-        lines = ["The scores:", *(f"  {line}" for line in super().describe())]
+        lines = under("The scores", super().describe())
         added_to = "the logit" if self.map_.is_binary else "the log-probabilities"
         return [*lines, *self.trees_in_words(added_to, "score")]
 

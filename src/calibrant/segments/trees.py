@@ -13,7 +13,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.maps import TreesMap, decode_map
 from calibrant.numerics import FloatArray
-from calibrant.phrases import count
+from calibrant.phrases import count, under
 from calibrant.segments.boosting import Boosting, BoostingRows, Task
 from calibrant.segments.choice import choose
 from calibrant.segments.columns import FeatureColumn, encode_columns
@@ -139,8 +139,8 @@ class TreesOnFeatures(Configured):
                 splits[name] += n
             most = sorted((item for item in splits.items() if item[1]), key=lambda item: -item[1])
             by = ", ".join(f"{name} ({n:,})" for name, n in most)
-            lines = [f"Added to {added_to}:", *(f"  {line}" for line in self.trees_.describe(())), f"  splits by {by}"]
-        return [*lines, *str(self.report_).split("\n")]
+            lines = under(f"Added to {added_to}", [*self.trees_.describe(()), f"splits by {by}"])
+        return [*lines, *under("How it was chosen", str(self.report_).split("\n"))]
 
     def encode_trees(self) -> dict[str, Any]:
         """Return columns, trees and report as plain data."""
