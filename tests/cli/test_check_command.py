@@ -180,9 +180,9 @@ def test_one_bad_file_keeps_no_other_from_being_checked(run: Run, project: None)
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ("", "Pass --missing skip (missing='skip' in Python) to leave such rows out. {}: missing"),
-        ('score = "z"', "pass --input logit, or turn them into probabilities first. {}: input"),
-        ('label = "k"\nmissing = "skip"', "--score 'p*'.) {}: score"),
+        ("", "Pass --missing skip (missing='skip' in Python) to leave such rows out. {}: missing = \"skip\"."),
+        ('score = "z"', 'pass --input logit, or turn them into probabilities first. {}: input = "logit".'),
+        ('label = "k"\nmissing = "skip"', "--score 'p*'.) {}: score = \"...\"."),
         ('score = "q"', "has no column 'q'. Its columns are: 'y', 'p', 'z', 'k'."),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_database_of_several_tables_asks_for_the_key(run: Run) -> None:
         for name in ("a", "b"):
             database.execute(f"CREATE TABLE {name} AS SELECT 0.5 AS p, 1 AS y")
     write('max.brier = 1\n[[check]]\nname = "a"\nfiles = "two.duckdb"\n')
-    said = "Name one with --table. In the project file options are keys: table"
+    said = 'Name one with --table. In the project file options are keys: table = "...".'
     assert said in run("check").stderr
 
 

@@ -30,8 +30,8 @@ _BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
 _ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table", "n_draws": "--draws"}
 #: What is said of a database that is not FILE, whose table no option names.
 _SEVERAL_TABLES = "Name one with table=."
-#: An option in a message.
-_AN_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+#: An option in a message, with the value that mends what it is about, where that is the same for every file.
+_AN_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)(?: (skip|logit|,)(?= |,|\.|$))?")
 
 
 def said_format(options: Mapping[str, Any]) -> FormatLike:
@@ -148,4 +148,5 @@ def in_keys(message: str) -> str:
     option = _AN_OPTION.search(message)
     if option is None:
         return message
-    return f'{message} In the project file options are keys: {option[1].replace("-", "_")} = "...".'
+    key, value = option[1].replace("-", "_"), option[2] or "..."
+    return f'{message} In the project file options are keys: {key} = "{value}".'
