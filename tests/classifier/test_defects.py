@@ -249,3 +249,33 @@ def test_a_class_with_one_row_is_said_before_anything_is_fitted() -> None:
     X, y = make_classification(n_samples=50, random_state=0)
     with pytest.raises(CalibrantError, match="Requesting 5-fold cross-validation but provided less than 5 examples"):
         cb.CalibratedClassifierCV(LogisticRegression(), cv=5).fit(X, np.where(np.arange(50) == 7, 2, y))
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "temperature", "auto"])
+@pytest.mark.parametrize("order", [(1, 0), (2, 0, 1), (3, 1, 0, 2)])
+@pytest.mark.parametrize("kind", [GivenProbabilities, GivenScores])
+def test_a_classifier_may_have_its_classes_in_any_order(kind: type[Given], order: tuple[int, ...], method: str) -> None:
+    """`classes_` says which column is which class, and wrappers of other libraries need not sort it."""
+    P, y = sharpened(300, len(order))
+    by_class = P if kind is GivenProbabilities else np.log(P)
+    if len(order) == 2:
+        scores = P[:, 1] if kind is GivenProbabilities else np.log(P[:, 1] / P[:, 0])
+        by_class, given = scores[:, None], (1.0 - scores if kind is GivenProbabilities else -scores)[:, None]
+    else:
+        given = by_class[:, order]
+    sorted_classes = kind(tuple(range(len(order))))
+    expected = cb.CalibratedClassifierCV(frozen(sorted_classes), method=method).fit(by_class, y)
+    model = cb.CalibratedClassifierCV(frozen(kind(order)), method=method).fit(given, y)
+    np.testing.assert_allclose(model.predict_proba(given), expected.predict_proba(by_class), atol=1e-12)
+
+
+def test_a_split_that_trains_on_one_class_says_nothing_of_the_others() -> None:
+    X, y = make_classification(n_samples=300, random_state=0)
+    late = np.concatenate((np.zeros(100, int), y[100:]))
+    model = cb.CalibratedClassifierCV(GaussianNB(), cv=TimeSeriesSplit(3)).fit(X, late)
+    first, *others = model.calibrated_classifiers_
+    assert first.estimator.classes_.tolist() == [0]
+    np.testing.assert_array_equal(first.predict_proba(X[:2]), [[1.0, 0.0]] * 2)
+    of_others = np.mean([pair.predict_proba(X) for pair in others], axis=0)
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p[:, 1], of_others[:, 1], atol=1e-12)

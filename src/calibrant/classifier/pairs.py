@@ -13,7 +13,7 @@ from sklearn.frozen import FrozenEstimator
 
 from calibrant.calibrators import Calibrator, VennAbersCalibrator
 from calibrant.classifier.array_kind import ArrayCalibrator, ArrayKind, as_given, as_numpy
-from calibrant.classifier.methods import AnyCalibrator, Method, binary_of, squashed
+from calibrant.classifier.methods import AnyCalibrator, Method, Response, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.maps import OneVsRestMap
 from calibrant.multilabel import MultilabelCalibrator
@@ -190,11 +190,11 @@ class CalibratedPair(Pair):
 
     def interval(self, output: Output) -> tuple[FloatArray, FloatArray]:
         fitted = self.calibrator
-        if not isinstance(fitted, VennAbersCalibrator):
+        if not isinstance(self.method.template, VennAbersCalibrator):
             raise InvalidInputError(
                 f"method={self.method.template!r} gives no pair of probabilities. Pass method='venn_abers'."
             )
-        if self.fitted.size < self.classes.size:
+        if not isinstance(fitted, VennAbersCalibrator) or self.fitted.size < self.classes.size:
             lacking = np.setdiff1d(np.arange(self.classes.size), self.fitted)
             raise InvalidInputError(
                 f"class {self.classes[lacking].tolist()[0]!r} is not in all calibration rows, so that it has no "
@@ -244,25 +244,36 @@ def read_output(estimator: Any, method: Method, X: Any, classes: npt.NDArray[Any
     known = _positions(estimator.classes_, np.arange(classes.size) if is_coded else classes)
     said = getattr(estimator, method.response)(X)
     raw = np.asarray(as_numpy(said, name))
+    is_float32 = raw.dtype == np.float32
+    if known.size == 1:  # nothing is said where there is no choice
+        return Output(np.ones((len(raw), 1)), known, is_float32, ArrayKind.of(said))
     if raw.ndim == 2 and raw.shape[1] == 1 and known.size == 2:
         raw = raw[:, 0]
+    if (np.diff(known) < 0).any():  # wrappers of other libraries need not sort their classes
+        raw, known = _in_sorted_order(raw, known, method.response)
     if method.response == "predict_proba" and known.size == 2 and raw.ndim == 2:
         raw = raw[:, 1]
     if raw.ndim == 1 and known.size > 2:  # one score for several classes may speak for or against each
         raw = np.repeat(raw[:, None], known.size, axis=1)
     if raw.ndim != (1 if known.size == 2 else 2) or (raw.ndim == 2 and raw.shape[1] != known.size):
-        if known.size == 1:  # nothing is said where there is no choice
-            raw = np.ones((len(raw), 1))
-        else:
-            raise ShapeError(
-                f"{name} gave shape {raw.shape} for {known.size} classes. "
-                "Pass a classifier that gives one column per class (decision_function_shape='ovr' for SVC)."
-            )
-    is_float32 = raw.dtype == np.float32
+        raise ShapeError(
+            f"{name} gave shape {raw.shape} for {known.size} classes. "
+            "Pass a classifier that gives one column per class (decision_function_shape='ovr' for SVC)."
+        )
     if method.output_kind == "probability":
         raw = _within_unit(raw)
     values = as_scores(raw, name=name, input=method.output_kind).values
     return Output(method.scores(values), known, is_float32, ArrayKind.of(said))
+
+
+def _in_sorted_order(raw: npt.NDArray[Any], known: IntArray, response: Response) -> tuple[npt.NDArray[Any], IntArray]:
+    """Return outputs as those of the classes in sorted order, and the classes so."""
+    order = np.argsort(known)
+    if raw.ndim == 2 and raw.shape[1] == known.size:
+        raw = raw[:, order]
+    elif raw.ndim == 1 and known.size == 2:  # of the class that the classifier has second
+        raw = 1.0 - raw if response == "predict_proba" else -raw
+    return raw, known[order]
 
 
 def fit_pair(
