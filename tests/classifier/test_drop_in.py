@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.calibration import CalibratedClassifierCV as Theirs
 from sklearn.datasets import make_blobs, make_classification
@@ -48,13 +51,31 @@ def test_calibrators_of_several_classes_predict_one_class_each_as_in_the_multicl
         np.testing.assert_allclose(predicted[0], predicted[1], atol=1e-7)
 
 
-def test_calibrators_of_two_classes_and_of_all_at_once_are_the_calibrator() -> None:
+@pytest.mark.parametrize("base", [LogisticRegression(), GaussianNB()])
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic", "beta", IsotonicRegression(out_of_bounds="clip")])
+def test_the_calibrator_of_two_classes_predicts_from_the_score_as_in_scikit_learn(base: Any, method: Any) -> None:
     X, y = blobs()
-    two = y < 2
-    pair = pair_of(X[two], y[two], "sigmoid")
-    assert pair.calibrators == [pair.calibrator]
+    X, y = X[y < 2], y[y < 2]
+    frozen = FrozenEstimator(base.fit(X, y))
+    scores = base.decision_function(X) if hasattr(base, "decision_function") else base.predict_proba(X)[:, 1]
+    if method == "beta":
+        scores = base.predict_proba(X)[:, 1]
+    (pair,) = cb.CalibratedClassifierCV(frozen, method=method).fit(X, y).calibrated_classifiers_
+    (calibrator,) = pair.calibrators
+    np.testing.assert_allclose(calibrator.predict(scores), pair.predict_proba(X)[:, 1], atol=1e-12)
+    if method == "isotonic":
+        (of_theirs,) = Theirs(frozen, method=method).fit(X, y).calibrated_classifiers_
+        np.testing.assert_allclose(calibrator.predict(scores), of_theirs.calibrators[0].predict(scores), atol=1e-7)
+
+
+def test_what_calibrates_all_classes_at_once_is_the_calibrator() -> None:
+    X, y = blobs()
     pair = pair_of(X, y, "dirichlet")
     assert pair.calibrators == [pair.calibrator]
+    two = y < 2
+    pair = pair_of(X[two], y[two], "temperature")
+    assert pair.calibrators == [pair.calibrator]
+    assert pair.calibrators[0].beta_ > 0.0
 
 
 @pytest.mark.parametrize("ensemble", [True, False])
@@ -153,3 +174,54 @@ def test_other_methods_say_that_they_have_no_interval() -> None:
     model = cb.CalibratedClassifierCV(GaussianNB(), method="beta", cv=2).fit(X, y)
     with pytest.raises(CalibrantError, match=r"gives no pair of probabilities. Pass method='venn_abers'"):
         model.predict_interval(X)
+
+
+TEXT = np.array(["no", "maybe"], dtype=object)
+
+
+AS_LABELS = {
+    "list": list,
+    "tuple": tuple,
+    "list of NumPy text": lambda y: [np.str_(v) for v in y],
+    "object array": np.asarray,
+    "text array": lambda y: y.astype(np.str_),
+    "pandas": pd.Series,
+    "pandas categories": lambda y: pd.Series(y).astype("category"),
+    "categorical": pd.Categorical,
+    "polars": pl.Series,
+    "polars categories": lambda y: pl.Series(y.astype(np.str_)).cast(pl.Categorical),
+    "Arrow": pa.array,
+}
+
+
+@pytest.mark.parametrize("convert", AS_LABELS.values(), ids=AS_LABELS)
+def test_classes_and_predicted_labels_have_the_type_that_scikit_learn_gives_them(convert: Any) -> None:
+    """Text of a fixed width, as ours had it for categories, cuts longer labels that a caller writes among them."""
+    X, y = make_classification(100, random_state=0)
+    for labels in (TEXT[y], y):
+        given = convert(labels)
+        ours, theirs = (cls(LogisticRegression()).fit(X, given) for cls in (cb.CalibratedClassifierCV, Theirs))
+        assert ours.classes_.dtype == theirs.classes_.dtype
+        assert ours.predict(X).dtype == theirs.predict(X).dtype
+        assert ours.classes_.tolist() == theirs.classes_.tolist()
+
+
+def test_labels_without_an_order_are_told_by_their_rows() -> None:
+    X, y = make_classification(100, random_state=0)
+    labels = TEXT[y]
+    labels[3] = None
+    with pytest.raises(CalibrantError, match=r"y row 3: missing label \(1 of 100 rows\)"):
+        cb.CalibratedClassifierCV(LogisticRegression()).fit(X, labels)
+    labels[3] = 7
+    for given in (labels, labels.tolist()):
+        with pytest.raises(CalibrantError, match=r"y mixes kinds of labels: row 0 is '\w+' and row 3 is 7"):
+            cb.CalibratedClassifierCV(LogisticRegression()).fit(X, given)
+
+
+def test_a_fit_without_names_of_features_forgets_those_of_the_fit_before() -> None:
+    X, y = make_classification(100, 4, random_state=0)
+    model = cb.CalibratedClassifierCV(LogisticRegression()).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    model.fit(X[:, :3], y)
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")

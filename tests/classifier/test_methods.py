@@ -13,6 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeRegressor
 
@@ -154,6 +155,17 @@ def test_a_regressors_weights_are_used_or_refused() -> None:
     assert heavy.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.1
     with pytest.raises(InvalidInputError, match="takes no sample_weight"):
         cb.CalibratedClassifierCV(frozen, method=KNeighborsRegressor()).fit(X, y, sample_weight=weight)
+
+
+def test_a_regressor_that_gives_no_number_for_some_scores_is_refused() -> None:
+    """IsotonicRegression's default is NaN outside of the scores of its fit: new rows had NaN as their probabilities."""
+    X, y = problem(3)
+    with pytest.raises(CalibrantError, match=r"predicts NaN for scores outside .* Pass out_of_bounds='clip'"):
+        cb.CalibratedClassifierCV(GaussianNB(), method=IsotonicRegression()).fit(X, y)
+    hidden = make_pipeline(IsotonicRegression())
+    model = cb.CalibratedClassifierCV(LinearSVC(random_state=0), method=hidden, cv=2).fit(X, y)
+    with pytest.raises(CalibrantError, match=r"gave no number for the score .* of row \d+ \("):
+        model.predict_proba(10.0 * X)
 
 
 def test_a_regressor_is_no_saved_calibrator() -> None:

@@ -104,7 +104,9 @@ def test_steps_over_scores_in_float32_are_warned_of() -> None:
 
 def test_what_has_no_graph_is_refused_with_the_way_out() -> None:
     X, y, _ = rows(2)
-    regressor = cb.CalibratedClassifierCV(LogisticRegression(), method=IsotonicRegression(), cv=2).fit(X, y)
+    regressor = cb.CalibratedClassifierCV(
+        LogisticRegression(), method=IsotonicRegression(out_of_bounds="clip"), cv=2
+    ).fit(X, y)
     with pytest.raises(InvalidInputError, match="a pair was calibrated by a scikit-learn regressor"):
         to_onnx(regressor)
     labels = np.column_stack((y, 1 - y))

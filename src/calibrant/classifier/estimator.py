@@ -30,7 +30,7 @@ from calibrant.classifier.splits import refuse_prefit, splits
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, warn
 from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
-from calibrant.validation import as_groups, as_weight, label_values
+from calibrant.validation import as_groups, as_weight, label_values, normalise_labels
 
 #: Integer labels whose range is smaller are counted, not sorted.
 _FEW = 1 << 16
@@ -212,6 +212,7 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         self.classes_, self.calibrated_classifiers_ = found_classes, pairs
         _warn_of_missing(pairs)
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(pairs[0].estimator, name):
                 setattr(self, name, getattr(pairs[0].estimator, name))
         return self
@@ -348,14 +349,23 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
 def _one_column(y: Any) -> Any:
     """Return the labels as one column, with scikit-learn's warning where they came as a table of one."""
     if not (isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "iubU"):
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except TypeError:  # labels without an order: missing ones and mixed kinds are told by their rows
+            normalise_labels(label_values(as_numpy(y, "y"), "y"), "y")
+            raise
     shape = getattr(y, "shape", ())
     return column_or_1d(y, warn=True) if len(shape) == 2 else y
 
 
 def _encode(y: Any) -> tuple[npt.NDArray[Any], IntArray]:
-    """Return the sorted classes, and the position of each label among them."""
+    """Return the sorted classes, of the type that scikit-learn gives them, and the position of each label there."""
     values = label_values(y, "y")
+    if values.dtype.kind == "O" and isinstance(y, (list, tuple)):
+        normalise_labels(values, "y")  # refuses mixed kinds, which NumPy makes text of
+        values = np.asarray(y)
+    elif values.dtype.kind == "U" and np.asarray(y).dtype.kind == "O":  # of categories
+        values = values.astype(object)
     if values.dtype.kind in "iub" and values.size and int(values.max()) - int(values.min()) < _FEW:
         least = int(values.min())
         counts = np.bincount(values.astype(np.int64) - least)

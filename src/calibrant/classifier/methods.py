@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from calibrant.calibrators import ALIASES, CALIBRATORS, BinaryCalibrator, Calibrator, make_calibrator
-from calibrant.errors import InvalidInputError, InvalidTypeError, did_you_mean, unknown_name
+from calibrant.errors import InvalidInputError, InvalidScoreError, InvalidTypeError, did_you_mean, unknown_name
 from calibrant.fitted import Fitted
 from calibrant.numerics import FloatArray, expit, normalise_rows, softmax
 from calibrant.rows import Rows
@@ -80,9 +80,16 @@ class RegressorCalibrator:
     def _predict(fitted: Any, column: FloatArray) -> FloatArray:
         """Return predicted rates within [0, 1]; of a classifier, the probability of its class 1."""
         x = np.ascontiguousarray(column)[:, None]
-        if hasattr(fitted, "predict_proba"):
-            return np.asarray(fitted.predict_proba(x)[:, 1], dtype=np.float64)
-        return np.clip(np.asarray(fitted.predict(x), dtype=np.float64).reshape(-1), 0.0, 1.0)
+        said = fitted.predict_proba(x)[:, 1] if hasattr(fitted, "predict_proba") else fitted.predict(x)
+        rates = np.asarray(said, dtype=np.float64).reshape(-1)
+        missing = np.isnan(rates)
+        if missing.any():
+            row = int(missing.argmax())
+            raise InvalidScoreError(
+                f"method {fitted!r:.80} gave no number for the score {column[row].item()!r} of row {row} "
+                f"({int(missing.sum()):,} of {missing.size:,} rows). Pass a regressor that predicts all scores."
+            )
+        return np.clip(rates, 0.0, 1.0)
 
     def __repr__(self) -> str:
         return f"RegressorCalibrator({self.regressor!r}, input={self.input!r})"
@@ -147,6 +154,11 @@ def resolve(method: object, estimator: Any) -> Method:
             "calibrator of these, such as 'isotonic', or fit it by itself to predictions of held-out rows."
         )
     if hasattr(method, "fit") and (hasattr(method, "predict_proba") or hasattr(method, "predict")):
+        if getattr(method, "out_of_bounds", None) == "nan":  # of scikit-learn's isotonic regression, by default
+            raise InvalidInputError(
+                f"method={method!r} predicts NaN for scores outside of those that it was fitted to. Pass "
+                "out_of_bounds='clip', or method='isotonic'."
+            )
         response = _response(estimator, _DECISION_FIRST)
         kind: InputKind = "probability" if response == "predict_proba" else "score"
         return Method(RegressorCalibrator(method, input=kind), response)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 
-from calibrant.calibrators import Calibrator, VennAbersCalibrator
+from calibrant.calibrators import BinaryCalibrator, Calibrator, VennAbersCalibrator
 from calibrant.classifier.array_kind import ArrayCalibrator, ArrayKind, as_given, as_numpy
 from calibrant.classifier.methods import AnyCalibrator, Method, Response, binary_of, squashed
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
@@ -158,7 +158,10 @@ class CalibratedPair(Pair):
 
     @property
     def calibrators(self) -> list[Any]:
-        """As scikit-learn has it: a `ColumnCalibrator` for each of K classes against the rest, else the calibrator."""
+        """As scikit-learn has it: a `ColumnCalibrator` for the score of two classes, or for that of each of K.
+
+        What calibrates all classes at once, such as temperature, is the calibrator itself.
+        """
         found = self._calibrators
         return found if self.kind is None else [ArrayCalibrator(each, self.kind) for each in found]
 
@@ -167,13 +170,19 @@ class CalibratedPair(Pair):
         fitted = self.calibrator
         if fitted is None:
             return []
-        if isinstance(fitted, Calibrator):
-            found = fitted.fitted_map
-            if isinstance(found, OneVsRestMap) and not found.is_logit:
-                return [ColumnCalibrator(part.apply) for part in found.maps]
-        elif len(fitted.regressors_) > 1:
+        if not isinstance(fitted, Calibrator):
             return [ColumnCalibrator(part) for part in fitted.columns()]
+        found = fitted.fitted_map
+        if isinstance(found, OneVsRestMap) and not found.is_logit:
+            return [ColumnCalibrator(part.apply) for part in found.maps]
+        if isinstance(fitted, BinaryCalibrator) and found.is_binary:
+            return [ColumnCalibrator(self._of_one_score)]
         return [fitted]
+
+    def _of_one_score(self, score: FloatArray) -> FloatArray:
+        """Return the probability of the second of two classes, of what the classifier said."""
+        assert self.calibrator is not None  # noqa: S101 - for the type checker
+        return self.calibrator.apply_values(self.method.scores(score))
 
     @property
     def lacking(self) -> list[Any]:

@@ -66,8 +66,8 @@ def calibration_curve(
 
     Notes
     -----
-    Where scikit-learn 1.9 has an answer that is not NaN this is the same, but for a `pos_label` that is none of two
-    labels: it counts no row as positive, and here it is refused.
+    Where scikit-learn 1.9 has an answer that is not NaN this is the same, but for labels that are fractions, and for a
+    `pos_label` that is none of two labels: it counts no row as positive, and here both are refused.
 
     Quantiles interpolate linearly between sorted rows, as `numpy.percentile` does. With weights, the quantile at q is
     taken at (W - u) q of the total weight W, where each score spans its own weight less u and the rest is
