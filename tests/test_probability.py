@@ -338,6 +338,7 @@ Y, P0 = overconfident(60)
 ERRORS = {
     "before fit": (lambda: cb.ProbabilityCalibrator().calibrate(P0), NotFittedError, r"not fitted\. Call fit"),
     "save before fit": (lambda: cb.ProbabilityCalibrator().save("x.json"), NotFittedError, "not fitted"),
+    "method before fit": (lambda: cb.ProbabilityCalibrator().method_, NotFittedError, "not fitted"),
     "columns": (
         lambda: _fitted().calibrate(P0[:, :2]),
         ShapeError,

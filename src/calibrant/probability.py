@@ -234,6 +234,7 @@ class ProbabilityCalibrator(MapFitted):
     @property
     def method_(self) -> str:
         """The method that was used: "isotonic" or "sigmoid"."""
+        self.check_fitted()
         return make_binary_calibrator(self.calibrator_.calibrator).name
 
     def encode(self) -> dict[str, Any]:

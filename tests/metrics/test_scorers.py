@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.naive_bayes import GaussianNB
 
 from calibrant import metrics
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, MissingPackageError
 
 X, Y = make_classification(n_samples=600, n_informative=4, flip_y=0.2, random_state=0)
 NAMES = (
@@ -106,3 +107,9 @@ def test_what_is_no_metric_is_refused() -> None:
         metrics.scorer("smoothece")
     with pytest.raises(CalibrantError, match="is no name"):
         metrics.scorer(len)  # type: ignore[arg-type]
+
+
+def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.metrics", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'calibrant\[sklearn\]'"):
+        metrics.scorer("log_loss")

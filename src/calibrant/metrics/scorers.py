@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calibrant.errors import InvalidTypeError, unknown_name
+from calibrant.errors import InvalidTypeError, MissingPackageError, unknown_name
 from calibrant.metrics.calibration_error import ece, ece_debiased, max_calibration_error
 from calibrant.metrics.calibration_index import integrated_calibration_index
 from calibrant.metrics.proper_scores import brier_score, log_loss
@@ -65,11 +65,13 @@ def scorer(metric: str, **options: Any) -> Any:
     >>> cross_val_score(GaussianNB(), X, y, scoring=scorer("brier_score"), cv=3).round(3).tolist()
     [-0.079, -0.047, -0.044]
     """
-    from sklearn.metrics import make_scorer
-
     if not isinstance(metric, str):
         raise InvalidTypeError(f"metric={metric!r} is no name. Pass one of {', '.join(map(repr, _METRICS))}.")
     if metric not in _METRICS:
         raise unknown_name("metric", metric, _METRICS)
+    try:
+        from sklearn.metrics import make_scorer
+    except ImportError:
+        raise MissingPackageError("scorers are made by scikit-learn: pip install 'calibrant[sklearn]'") from None
     is_greater = metric in _GREATER
     return make_scorer(_METRICS[metric], response_method="predict_proba", greater_is_better=is_greater, **options)
