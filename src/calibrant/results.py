@@ -244,7 +244,8 @@ class CalibrationMetrics(Plain):
     Attributes
     ----------
     brier_before, brier_after : float
-        Brier score, the sum over classes, mean over rows, in [0, 2].
+        Brier score, mean over rows: the squared error of one column of probabilities, in [0, 1], or the sum of those of
+        all columns, in [0, 2].
     ece_before, ece_after : float
         Expected calibration error of the top label, ten equal bins, that as many new rows would show. Both hold what
         noise adds to the error of so many rows. That of `reliability_bins` is lower than `ece_after`: the maps of the

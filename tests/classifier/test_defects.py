@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
-from sklearn.model_selection import GroupKFold, PredefinedSplit, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 
 import calibrant as cb
@@ -220,6 +220,23 @@ def test_a_frozen_classifier_calibrated_without_one_of_its_classes() -> None:
     kept = np.maximum(P[:, 2], least)
     np.testing.assert_allclose(q[:, 2], kept / (kept + np.maximum(1.0 - P[:, 2], least)), rtol=1e-12)
     np.testing.assert_allclose(q.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.errors.DataWarning")
+def test_a_fold_without_calibration_rows_leaves_probabilities_as_they_are() -> None:
+    """Zero weights, or rows of unknown classes, say nothing: the floor 1 / (n + 2) would be 1/2 of each class."""
+    X, y = make_classification(n_samples=300, n_informative=4, n_classes=3, random_state=0)
+    X, y = X[np.argsort(y)], np.sort(y)
+    first, *_ = cb.CalibratedClassifierCV(GaussianNB(), cv=PredefinedSplit(y)).fit(X, y).calibrated_classifiers_
+    assert first.estimator.classes_.tolist() == [1, 2]
+    later = y > 0
+    found = first.predict_proba(X[later][::7])[:, 1:]
+    np.testing.assert_allclose(found, first.estimator.predict_proba(X[later][::7]), atol=1e-12)
+    weight = np.where(np.arange(300) < 100, 0.0, 1.0)
+    mixed = np.arange(300).reshape(3, 100).T.ravel() // 100
+    model = cb.CalibratedClassifierCV(GaussianNB(), cv=KFold(3)).fit(X, mixed, sample_weight=weight)
+    first, *_ = model.calibrated_classifiers_
+    np.testing.assert_allclose(first.predict_proba(X), first.estimator.predict_proba(X), atol=1e-12)
 
 
 def test_weights_with_a_frozen_classifier_warn_of_nothing() -> None:

@@ -412,7 +412,7 @@ def _warn_of_missing(pairs: list[Pair]) -> None:
     if labels:
         warnings.warn(
             f"class {labels[:20]!r}: {sum(map(bool, lacking))} of {len(pairs)} calibrations saw no row of it, and "
-            "keep the classifier's probability of it, at least 1 / (n + 2)",
+            "keep the classifier's probability of it, at least 1 / (n + 2) beside n rows of other classes",
             DataWarning,
             stacklevel=3,
         )

@@ -146,7 +146,8 @@ class CalibratedPair(Pair):
     -----
     A class that the classifier never saw gets probability zero from it, and calibration leaves that so. A class that
     the calibration rows lack keeps the classifier's probability (of decision values, their softmax), but at least
-    1 / (n + 2), the mean of a uniform prior after n rows without it. The calibrated classes share the rest.
+    1 / (n + 2), the mean of a uniform prior after n rows without it. The calibrated classes share the rest. Without any
+    calibration row of a class that it knows, such as where all weights of a fold are zero, its probabilities stay.
     """
 
     calibrator: AnyCalibrator | None
@@ -233,7 +234,7 @@ class CalibratedPair(Pair):
     def _partly(self, values: FloatArray) -> FloatArray:
         columns = np.flatnonzero(np.isin(self.known, self.fitted))
         others = np.setdiff1d(np.arange(self.known.size), columns)
-        least = 1.0 / (self.n_rows + 2.0)
+        least = 1.0 / (self.n_rows + 2.0) if columns.size else 0.0  # no rows speak against any class
         p = _two_columns(values if self.method.input == "probability" else squashed(values))
         out = np.empty(p.shape)
         out[:, others] = np.maximum(p[:, others], least)
