@@ -16,6 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 import calibrant as cb
 from calibrant.errors import CalibrantError, UnknownNameError
@@ -76,6 +77,9 @@ def test_what_calibrates_all_classes_at_once_is_the_calibrator() -> None:
     pair = pair_of(X[two], y[two], "temperature")
     assert pair.calibrators == [pair.calibrator]
     assert pair.calibrators[0].beta_ > 0.0
+    machine = FrozenEstimator(LinearSVC(random_state=0).fit(X, y))
+    (pair,) = cb.CalibratedClassifierCV(machine, method="beta").fit(X, y).calibrated_classifiers_
+    assert pair.calibrators == [pair.calibrator], "beta takes the softmax of decision values"
 
 
 @pytest.mark.parametrize("ensemble", [True, False])

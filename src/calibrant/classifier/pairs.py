@@ -161,7 +161,7 @@ class CalibratedPair(Pair):
     def calibrators(self) -> list[Any]:
         """As scikit-learn has it: a `ColumnCalibrator` for the score of two classes, or for that of each of K.
 
-        What calibrates all classes at once, such as temperature, is the calibrator itself.
+        What needs the scores of all classes at once, such as temperature, is the calibrator itself.
         """
         found = self._calibrators
         return found if self.kind is None else [ArrayCalibrator(each, self.kind) for each in found]
@@ -174,7 +174,7 @@ class CalibratedPair(Pair):
         if not isinstance(fitted, Calibrator):
             return [ColumnCalibrator(part) for part in fitted.columns()]
         found = fitted.fitted_map
-        if isinstance(found, OneVsRestMap) and not found.is_logit:
+        if isinstance(found, OneVsRestMap) and not (found.is_logit or self.method.is_squashed):
             return [ColumnCalibrator(part.apply) for part in found.maps]
         if isinstance(fitted, BinaryCalibrator) and found.is_binary:
             return [ColumnCalibrator(self._of_one_score)]
