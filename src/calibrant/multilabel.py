@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import compress
 from typing import Any, ClassVar, Self
 
@@ -27,7 +28,7 @@ from calibrant.maps import (
     examples_of,
     first_lines,
 )
-from calibrant.numerics import BoolArray, FloatArray
+from calibrant.numerics import BoolArray, FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.settings import Configured
@@ -149,13 +150,17 @@ class MultilabelCalibrator(Configured, Fitted):
         weight: FloatArray | None,
         names: tuple[str, ...] | None = None,
         score_names: tuple[str, ...] | None = None,
+        *,
+        cluster: IntArray | None = None,
     ) -> Self:
         """Fit to checked scores, and to which rows have which label, both of shape (n, L)."""
         labels = names or score_names or tuple(map(str, range(values.shape[1])))
-        columns = [
-            Rows.of_positives(np.ascontiguousarray(column), np.ascontiguousarray(has), weight).counted()
+        cluster = None if cluster is None else np.unique(cluster, return_inverse=True)[1]
+        binary = (
+            Rows.of_positives(np.ascontiguousarray(column), np.ascontiguousarray(has), weight)
             for column, has in zip(values.T, has_label.T, strict=True)
-        ]
+        )
+        columns = [replace(rows, cluster=cluster).counted() for rows in binary]
         self.maps_ = _fit_labels(make_binary_calibrator(self.calibrator), columns, labels)
         self.label_names_, self.n_rows_, self.score_names_ = labels, columns[0].n_rows, score_names
         return self

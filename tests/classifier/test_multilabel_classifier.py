@@ -18,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
 import calibrant as cb
+from calibrant.classifier.splits import splits
 from calibrant.errors import InvalidTypeError
 
 X, Y = make_multilabel_classification(n_samples=400, n_features=8, n_classes=4, allow_unlabeled=True, random_state=0)
@@ -42,6 +43,19 @@ def test_each_label_is_calibrated_as_a_problem_of_its_own(base: object, ensemble
         for j in range(4):
             single = cb.CalibratedClassifierCV(base.estimator, method="isotonic", cv=KFold(3), ensemble=ensemble)
             np.testing.assert_allclose(q[:, j], single.fit(X, Y[:, j]).predict_proba(X)[:, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("cv", [None, 3])
+def test_groups_stay_whole_in_the_folds_and_in_those_of_the_calibrators(cv: int | None) -> None:
+    groups = np.arange(400) % 40
+    for split in splits(cv, X, Y, 400, None, {"groups": groups}):
+        assert not set(groups[split.train]) & set(groups[split.test])
+    base = OneVsRestClassifier(GaussianNB()).fit(X, Y)
+    model = cb.CalibratedClassifierCV(FrozenEstimator(base), method="auto", cv=cv).fit(X, Y, groups=groups)
+    p, q = base.predict_proba(X), model.predict_proba(X)
+    for j in range(4):
+        alone = cb.AutoCalibrator().fit(p[:, j], Y[:, j], cluster=groups)
+        np.testing.assert_allclose(q[:, j], alone.predict_proba(p[:, j]), rtol=1e-12)
 
 
 @pytest.mark.slow

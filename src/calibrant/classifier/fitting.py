@@ -152,7 +152,8 @@ class MultilabelFitting(Fitting):
         return read_labels(estimator, self.method, X, self.has_label.shape[1])
 
     def calibrate(self, estimator: Any, output: Output, rows: IntArray, weight: FloatArray | None) -> MultilabelPair:
-        return fit_multilabel_pair(estimator, self.method, output, self.has_label[rows], weight)
+        cluster = None if self.cluster is None else self.cluster[rows]
+        return fit_multilabel_pair(estimator, self.method, output, self.has_label[rows], weight, cluster)
 
     def like_the_final(self, found: list[HeldOut]) -> list[HeldOut]:
         return found  # every classifier says something of every label

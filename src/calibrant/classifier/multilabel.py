@@ -15,7 +15,7 @@ from calibrant.classifier.methods import Method
 from calibrant.classifier.pairs import Output, Pair
 from calibrant.errors import InvalidTypeError, ShapeError
 from calibrant.multilabel import MultilabelCalibrator
-from calibrant.numerics import BoolArray, FloatArray, expit
+from calibrant.numerics import BoolArray, FloatArray, IntArray, expit
 from calibrant.rows import Rows
 from calibrant.validation import as_columns, as_indicators
 
@@ -75,7 +75,12 @@ def _present(p: npt.NDArray[Any], known: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def fit_multilabel_pair(
-    estimator: Any, method: Method, output: Output, has_label: BoolArray, weight: FloatArray | None
+    estimator: Any,
+    method: Method,
+    output: Output,
+    has_label: BoolArray,
+    weight: FloatArray | None,
+    cluster: IntArray | None = None,
 ) -> MultilabelPair:
     """Fit the calibrator of a fitted classifier to its output of some rows and their labels."""
     template = method.template
@@ -84,5 +89,5 @@ def fit_multilabel_pair(
             f"method {template!r} calibrates all classes at once, and labels are calibrated each on its own. "
             "Choose a calibrator of one score, such as 'sigmoid', 'isotonic' or 'auto'."
         )
-    calibrator = MultilabelCalibrator(template).fit_columns(output.values, has_label, weight)
+    calibrator = MultilabelCalibrator(template).fit_columns(output.values, has_label, weight, cluster=cluster)
     return MultilabelPair(estimator, calibrator, method, kind=output.kind)

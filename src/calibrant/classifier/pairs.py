@@ -310,7 +310,8 @@ def fit_pair(
     if counted is not None:
         values, codes = values[counted], codes[counted]
         weight = None if weight is None else weight[counted]
-        cluster = None if cluster is None else np.unique(cluster[counted], return_inverse=True)[1]
+        cluster = None if cluster is None else cluster[counted]
+    cluster = None if cluster is None else np.unique(cluster, return_inverse=True)[1]  # those of these rows, from 0
     fitted = np.flatnonzero(np.bincount(codes, minlength=classes.size)).astype(np.int64)
     calibrator = None
     if fitted.size > 1:

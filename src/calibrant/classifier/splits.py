@@ -42,8 +42,11 @@ def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict
             "LeaveOneOut cross-validation does not allow all classes to be present in test splits: one row shows one "
             "class. Pass a number of folds."
         )
+    is_number = cv is None or isinstance(cv, numbers.Integral)
+    has_groups = params.get("groups") is not None
     if codes is None:
-        return _checked(check_cv(cv, y, classifier=True), X, y, n, params)
+        cv = GroupKFold(check_cv(cv).n_splits) if is_number and has_groups else check_cv(cv, y, classifier=True)
+        return _checked(cv, X, y, n, params)
     smallest = int(np.bincount(codes).min())
     if isinstance(cv, (numbers.Integral, *_FOLDS)):
         n_folds = int(getattr(cv, "n_splits", cv))
@@ -52,9 +55,9 @@ def splits(cv: Any, X: Any, y: Any, n: int, codes: IntArray | None, params: dict
                 f"Requesting {n_folds}-fold cross-validation but provided less than {n_folds} examples for at least "
                 f"one class, which has {smallest}. Pass fewer folds, or drop the class."
             )
-    if cv is None or isinstance(cv, numbers.Integral):
+    if is_number:
         n_folds = check_cv(cv).n_splits  # it says what is wrong with the number
-        if params.get("groups") is not None:
+        if has_groups:
             cv = StratifiedGroupKFold(n_folds)
         elif smallest >= n_folds:
             return _blocks(codes, n_folds)
