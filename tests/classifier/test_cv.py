@@ -19,7 +19,7 @@ from sklearn.model_selection import (
 )
 
 import calibrant as cb
-from calibrant.errors import DataWarning, InvalidInputError
+from calibrant.errors import CalibrantError, DataWarning, InvalidInputError
 
 
 class Watching(LogisticRegression):
@@ -118,6 +118,32 @@ def test_masks_and_negative_positions_name_rows_too() -> None:
     negative = cb.CalibratedClassifierCV(LogisticRegression(), cv=[(np.arange(60), np.arange(-40, 0))]).fit(X, y)
     for other in (masked, negative):
         np.testing.assert_array_equal(other.predict_proba(X), plain.predict_proba(X))
+
+
+ODD_SPLITS = {
+    "short mask": ([(np.arange(80) < 60, np.arange(80) >= 60)], r"a mask of shape \(80,\) for 240 rows"),
+    "fractions": (
+        [(np.arange(60) + 0.7, np.arange(60, 100))],
+        r"cv names row 0\.7, which is no whole number",
+    ),
+    "names": ([(["a"], ["b"])], "cv names row 'a', which is no whole number"),
+    "none": ([], "cv gives no split"),
+}
+
+
+@pytest.mark.parametrize(("cv", "message"), ODD_SPLITS.values(), ids=ODD_SPLITS)
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_what_names_no_rows_is_refused(cv: object, message: str, ensemble: bool) -> None:
+    X, y = numbered()
+    with pytest.raises(CalibrantError, match=message):
+        cb.CalibratedClassifierCV(LogisticRegression(), cv=cv, ensemble=ensemble).fit(X, y)
+
+
+def test_an_iterator_of_splits_serves_one_fit() -> None:
+    X, y = numbered()
+    model = cb.CalibratedClassifierCV(LogisticRegression(), cv=iter(list(KFold(3).split(X)))).fit(X, y)
+    with pytest.raises(CalibrantError, match="an iterator gives its splits to one fit only"):
+        model.fit(X, y)
 
 
 def test_leaving_one_out_is_refused() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedGroupKFold, StratifiedKFold, check_cv
 
 from calibrant.dependence import stratified_blocks
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, InvalidTypeError
 from calibrant.numerics import IntArray
 
 #: Splitters that test each row once, so that a rare class can't reach every fold.
@@ -73,6 +73,7 @@ def _blocks(codes: IntArray, n_folds: int) -> Iterator[Split]:
 
 
 def _checked(cv: Any, X: Any, y: Any, n: int, params: dict[str, Any]) -> Iterator[Split]:
+    i = None
     for i, (train, test) in enumerate(cv.split(X, y, **params)):
         split = Split(_rows(train, n), _rows(test, n))
         for rows, what in ((split.train, "training"), (split.test, "test")):
@@ -88,12 +89,25 @@ def _checked(cv: Any, X: Any, y: Any, n: int, params: dict[str, Any]) -> Iterato
                 f"the first of them row {row}. Pass splits whose training and test rows are disjoint."
             )
         yield split
+    if i is None:
+        raise InvalidInputError(
+            "cv gives no split. Pass a number of folds, a splitter, or a list of splits: an iterator gives its splits "
+            "to one fit only."
+        )
 
 
 def _rows(rows: Any, n: int) -> IntArray:
     positions = np.asarray(rows)
     if positions.dtype == np.bool_:
+        if positions.shape != (n,):
+            raise InvalidInputError(
+                f"cv gives a mask of shape {positions.shape} for {n:,} rows. Pass one entry per row."
+            )
         return np.flatnonzero(positions)
+    if positions.size and positions.dtype.kind not in "iu":
+        raise InvalidTypeError(
+            f"cv names row {positions.ravel().tolist()[0]!r}, which is no whole number. Pass positions or masks."
+        )
     out_of_range = (positions < -n) | (positions >= n)
     if out_of_range.any():
         raise InvalidInputError(f"cv names row {positions[out_of_range][0]} of {n:,} rows.")
