@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ _GRID = {0: 1 << 14, 1 << 16: 1 << 16}
 #: Points at which the smoothed gap is looked at: at least this many per kernel width, between these numbers.
 _POINTS_PER_WIDTH = 32.0
 _POINTS = (1 << 10, 1 << 16)
-#: A first search for the width: its number of points, its tolerance, and the width that it begins with.
-_COARSE_POINTS, _COARSE_TOLERANCE, _USUAL_WIDTH = 1 << 7, 1e-5, 0.1
+#: The width that the search begins with.
+_USUAL_WIDTH = 0.1
 #: The same for the noise of the gap; how many normal deviates are drawn, and the least number of draws they make.
 _NOISE_POINTS_PER_WIDTH = 4.0
 _NOISE_POINTS = (1 << 5, 1 << 11)
@@ -116,10 +116,9 @@ def _smoothed(values: FloatArray, width: float) -> FloatArray:
 def smooth_error(ties: TiedScores) -> float:
     """Return the smooth calibration error of the rows."""
     waves = np.fft.rfft(_gap_values(ties))
-    width = _crossing(waves, _COARSE_POINTS, _USUAL_WIDTH, _COARSE_TOLERANCE)
-    width = _crossing(waves, _POINTS[0], width, _TOLERANCE)
+    width = _crossing(waves, _POINTS[0], _USUAL_WIDTH)
     n = min(_points(max(width, _TOLERANCE), _POINTS_PER_WIDTH, _POINTS), 2 * (waves.size - 1))
-    return width if n <= _POINTS[0] else _crossing(waves, n, width, _TOLERANCE)
+    return width if n <= _POINTS[0] else _crossing(waves, n, width)
 
 
 def _gap_values(ties: TiedScores) -> FloatArray:
@@ -162,22 +161,24 @@ def _series(waves: npt.NDArray[np.complex128], kept: int) -> FloatArray:
     return np.concatenate((low, (waves[n - kept + 1 : n - half + 1][::-1] * shift[half:kept]).real))
 
 
-def _crossing(waves: npt.NDArray[np.complex128], n: int, near: float, tol: float) -> float:
+def _crossing(waves: npt.NDArray[np.complex128], n: int, near: float) -> float:
     """Return the width that equals the error at that width, measured at n points; `near` is a guess to begin with.
 
     The error never rises with the width. So what is looked for lies between any width and the error there, and a width
     that is closer to its error than the tolerance is as close to it.
     """
     series = _series(waves, n)
+    known: dict[float, float] = {}
 
-    @cache
     def excess(width: float) -> float:
-        found = _error(series, width, n) - width
-        return found if abs(found) > tol else 0.0
+        if width not in known:
+            found = _error(series, width, n) - width
+            known[width] = found if abs(found) > _TOLERANCE else 0.0
+        return known[width]
 
     first = near if near * n > _VANISHES else 0.0  # at a smaller one the n waves are too few, so that errors may rise
     second = min(first + excess(first), 1.0)
-    return root_between(excess, first, second, tol=tol) if excess(first) * excess(second) < 0.0 else second
+    return root_between(excess, first, second, tol=_TOLERANCE) if excess(first) * excess(second) < 0.0 else second
 
 
 def _error(series: FloatArray, width: float, n: int) -> float:
