@@ -17,7 +17,7 @@ import numpy as np
 from calibrant.dependence import MeanError, Units
 from calibrant.dependent_rows import DependenceSums, DesignEffects, gap_sums, with_effect
 from calibrant.metrics.bins import Bins, make_bins
-from calibrant.numerics import FloatArray, kish_size, normal_quantile
+from calibrant.numerics import FloatArray, dot, kish_size, normal_quantile
 from calibrant.results import Score
 from calibrant.rows import Rows, read_rows
 from calibrant.summary import ScoreSummary
@@ -268,8 +268,7 @@ def rate_estimate(rate: float, size: float, level: float) -> Estimate:
 
 def total(weight: FloatArray, values: FloatArray) -> float:
     """Sum weight * value, where a weight of zero takes even an infinite value away."""
-    with np.errstate(invalid="ignore"):
-        result = float(np.sum(weight * values))
+    result = dot(weight, values)
     if math.isnan(result):
         counted = weight > 0.0
         return float(np.sum(weight[counted] * values[counted]))
