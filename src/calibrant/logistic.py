@@ -38,11 +38,11 @@ _NEGLIGIBLE = 1e-15
 #: What rounding may leave of the decrement in a badly conditioned system.
 _ACCEPTED = 1e-8
 #: Below this decrement full steps are tried without a line search.
-_NO_SEARCH = 0.1
+_NO_SEARCH = 0.5
 #: They must at least divide the decrement by this, or the line search comes back.
 _LEAST_FALL = 4.0
-#: Rows per block: what a block's temporaries need stays in cache.
-_BLOCK = 1 << 14
+#: Rows per block: its temporaries stay in cache, and products of it have the same bits on any number of threads.
+_BLOCK = 1 << 13
 #: Share of the variation of a column that a line must leave, or the scores count as two points.
 _STRAIGHT = 1e-8
 #: Scores larger than this, or closer together than its inverse, are brought to another unit first.
@@ -78,28 +78,24 @@ class LogisticProblem:
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Return gradient, shape (d,), Hessian, shape (d, d), and the sum of w_i q_i (1 - q_i), at `theta`."""
         d = len(self.columns)
-        gradient, hessian, spread = np.zeros(d), np.zeros((d, d)), 0.0
+        sums, spread = np.zeros((d + 1, d)), 0.0
         for block in _blocks(self.weight.size):
-            x, w = [column[block] for column in self.columns], self.weight[block]
+            x = np.array([column[block] for column in self.columns])
             z = _combine(theta, x)
             np.negative(z, out=z)
             with np.errstate(over="ignore"):  # far below zero the rate is zero
                 np.exp(z, out=z)
             z += 1.0
             q = np.reciprocal(z, out=z)
-            rate = w * q
-            residual = rate - self.target_weight[block]
+            rate = self.weight[block] * q
+            parts = np.empty((d + 1, rate.size))
+            np.subtract(rate, self.target_weight[block], out=parts[d])
             np.subtract(1.0, q, out=q)
             curvature = np.multiply(rate, q, out=rate)
             spread += float(curvature.sum())
-            for i in range(d):
-                gradient[i] += dot(x[i], residual)
-                bent = x[i] * curvature
-                for j in range(i + 1):
-                    hessian[i, j] += dot(bent, x[j])
-        for i in range(d):
-            hessian[:i, i] = hessian[i, :i]
-        return gradient, hessian, spread
+            np.multiply(x, curvature, out=parts[:d])
+            sums += parts @ x.T
+        return sums[d], sums[:d], spread
 
     def units(self) -> FloatArray:
         """Return the size of each column, in which systems are solved: its root mean square."""
