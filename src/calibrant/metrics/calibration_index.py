@@ -150,10 +150,10 @@ def calibration_index_estimate(column: Column) -> Estimate:
     rate = np.clip(np.interp(bins.scores, vertices, fitted), 0.0, 1.0)
     near = bins.share * column.size * SPAN / bins.share.max()  # rows that a fitted rate rests on
     rate = (rate * near + 1.0) / (near + 2.0)
-    variance = smoother**2 * (rate * (1.0 - rate) / bins.size)
+    variance = smoother**2 * (rate * (1.0 - rate) / bins.size)[:, None]
     source = equal_mass_starts(bins.share, _SOURCES)
-    influence = np.sqrt(np.add.reduceat(variance, source, axis=1)) * np.sign(np.add.reduceat(smoother, source, axis=1))
-    noise = np.einsum("ds,vs->dv", column.rng.standard_normal((_DRAWS, source.size)), influence)
+    influence = np.sqrt(np.add.reduceat(variance, source)) * np.sign(np.add.reduceat(smoother, source))
+    noise = np.einsum("ds,sv->dv", column.rng.standard_normal((_DRAWS, source.size)), influence)
     nearest = np.searchsorted(0.5 * (vertices[1:] + vertices[:-1]), bins.scores)
     share = np.bincount(nearest, bins.share, vertices.size)
     at_vertices = share * (vertices - fitted)
@@ -179,7 +179,7 @@ class _FineBins(NamedTuple):
 class _Parabolas(NamedTuple):
     """Parabolas around vertices: where the bins lie, in radii, what they weigh, and what each power of u weighs.
 
-    `u` and `near` have shape (vertices, bins), `power_weight` (vertices, 3).
+    `u` and `near` have shape (bins, vertices), `power_weight` (3, vertices).
     """
 
     u: FloatArray
@@ -188,7 +188,7 @@ class _Parabolas(NamedTuple):
 
     def smoother(self) -> FloatArray:
         """Return the weight of each bin's rate in the value at each vertex."""
-        a, b, c = (column[:, None] for column in self.power_weight.T)
+        a, b, c = self.power_weight
         weight: FloatArray = c * self.u
         weight += b
         weight *= self.u
@@ -229,41 +229,41 @@ def _mean_gap(bins: _FineBins, gap: FloatArray) -> float:
 
 def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> tuple[FloatArray, _Parabolas]:
     """Return the value at each vertex, cut to [0, 1], of a parabola fitted around it, and the parabolas."""
-    u = bins.scores - vertices[:, None]
-    u /= _radius(bins, vertices)[:, None]
+    u = bins.scores[:, None] - vertices
+    u /= _radius(bins, vertices)
     distance = np.abs(u)
     inside = distance * distance  # products: powers of arrays are slow
     inside *= distance
     np.maximum(np.subtract(1.0, inside, out=inside), 0.0, out=inside)
     near = inside * inside
     near *= inside
-    near *= bins.share
-    moments, rates, power = np.empty((vertices.size, 5)), np.empty((vertices.size, 3)), near.copy()
+    near *= bins.share[:, None]
+    moments, rates, power = np.empty((5, vertices.size)), np.empty((3, vertices.size)), near.copy()
     for k in range(5):
-        np.add.reduce(power, axis=1, out=moments[:, k])
+        np.add.reduce(power, axis=0, out=moments[k])
         if k < 3:
-            np.einsum("vb,b->v", power, bins.rate, out=rates[:, k])
+            np.einsum("bv,b->v", power, bins.rate, out=rates[k])
         power *= u
-    total = moments[:, :1].copy()
+    total = moments[0].copy()
     moments /= total
     power_weight = _first_of_inverse(moments) / total
-    fitted = np.clip((power_weight * rates).sum(axis=1), 0.0, 1.0)
+    fitted = np.clip((power_weight * rates).sum(axis=0), 0.0, 1.0)
     return fitted, _Parabolas(u, near, power_weight)
 
 
 def _first_of_inverse(moments: FloatArray) -> FloatArray:
-    """Return the first row of the inverse of normal equations, shape (n, 3), by their moments, of which the first is 1.
+    """Return the first row of the inverse of normal equations, shape (3, n), by their moments, of which the first is 1.
 
     Where few bins are near, so that many parabolas fit, it is that of the pseudo-inverse, which takes the smallest.
     """
-    _, m1, m2, m3, m4 = moments.T
-    cofactors = np.column_stack((m2 * m4 - m3 * m3, m2 * m3 - m1 * m4, m1 * m3 - m2 * m2))
-    determinant = cofactors[:, 0] + m1 * cofactors[:, 1] + m2 * cofactors[:, 2]
+    _, m1, m2, m3, m4 = moments
+    cofactors = np.stack((m2 * m4 - m3 * m3, m2 * m3 - m1 * m4, m1 * m3 - m2 * m2))
+    determinant = cofactors[0] + m1 * cofactors[1] + m2 * cofactors[2]
     is_well_posed = determinant > _WELL_POSED
     if is_well_posed.all():
-        return np.asarray(cofactors / determinant[:, None])
-    out = np.linalg.pinv(moments[:, _HANKEL], rcond=1e-10, hermitian=True)[:, 0, :]
-    out[is_well_posed] = cofactors[is_well_posed] / determinant[is_well_posed, None]
+        return np.asarray(cofactors / determinant)
+    out = np.linalg.pinv(moments.T[:, _HANKEL], rcond=1e-10, hermitian=True)[:, 0, :].T
+    out[:, is_well_posed] = cofactors[:, is_well_posed] / determinant[is_well_posed]
     return np.asarray(out)
 
 
@@ -276,8 +276,8 @@ def _radius(bins: _FineBins, vertices: FloatArray) -> FloatArray:
     wanted = SPAN * cumulative[-1] * (1.0 - _ROUNDING)
     first = np.arange(np.searchsorted(cumulative, cumulative[-1] - wanted, side="right"))
     last = np.minimum(np.searchsorted(cumulative, cumulative[first] + wanted), scores.size) - 1
-    below, above = vertices[:, None] - scores[first], scores[last] - vertices[:, None]
-    return np.asarray(np.maximum(np.maximum(below, above, out=below).min(axis=1), _LEAST_RADIUS))
+    below, above = vertices - scores[first][:, None], scores[last][:, None] - vertices
+    return np.asarray(np.maximum(np.maximum(below, above, out=below).min(axis=0), _LEAST_RADIUS))
 
 
 def _quantile(error: FloatArray, share: FloatArray, quantile: float) -> float:
