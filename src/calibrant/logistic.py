@@ -259,7 +259,7 @@ def fit_slope_intercept(
     at = None if start is None else np.array([start[0] * unit, start[1] + start[0] * unit * centre])
     slope, intercept = minimise(problem, what=what, coarse=_gather(problem), start=at).tolist()
     # the slope of scores that lie very close together may overflow
-    return float(np.clip(slope / unit, -LARGEST, LARGEST)), intercept - slope * centre
+    return min(max(slope / unit, -LARGEST), LARGEST), intercept - slope * centre
 
 
 def _gather(problem: LogisticProblem) -> LogisticProblem | None:
@@ -345,7 +345,7 @@ def _newton(
     return theta, decrement, _MAX_ITER
 
 
-def _combine(theta: FloatArray, columns: Sequence[FloatArray]) -> FloatArray:
+def _combine(theta: FloatArray, columns: Sequence[FloatArray] | FloatArray) -> FloatArray:
     z: FloatArray = theta[0] * columns[0]
     for slope, column in zip(theta[1:], columns[1:], strict=True):
         z += slope * column

@@ -152,4 +152,4 @@ def test_cofactors_give_the_first_row_of_the_pseudo_inverse():
     weight = rng.random((200, 40))
     moments = np.stack([(weight * u**k).sum(axis=1) for k in range(5)], axis=1) / weight.sum(axis=1, keepdims=True)
     wanted = np.linalg.pinv(moments[:, np.arange(3)[:, None] + np.arange(3)], rcond=1e-10, hermitian=True)[:, 0]
-    np.testing.assert_allclose(_first_of_inverse(moments), wanted, rtol=1e-7)
+    np.testing.assert_allclose(_first_of_inverse(moments.T).T, wanted, rtol=1e-7)

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.metrics.bins import Bins, Strategy, make_bins
 from calibrant.metrics.estimates import CLEAR, Column, Estimate, measured_rows, normal_estimate, wilson
 from calibrant.metrics.proper_scores import Losses, mean_loss_and_error
-from calibrant.numerics import normal_quantile
+from calibrant.numerics import dot, normal_quantile
 from calibrant.phrases import count, rate
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, check_choice, check_integer
@@ -284,9 +284,9 @@ def binned_error(bins: Bins, norm: Norm) -> float:
     gap = np.abs(bins.gap)
     match norm:
         case "l1":
-            return min(float(np.sum(bins.share * gap)), 1.0)
+            return min(dot(bins.share, gap), 1.0)
         case "l2":
-            return min(float(np.sqrt(np.sum(bins.share * gap**2))), 1.0)
+            return min(math.sqrt(dot(bins.share, gap**2)), 1.0)
         case "max":
             return float(gap.max())
 
@@ -297,7 +297,7 @@ def debiased_square(bins: Bins) -> float:
     countable = size > 1.0 + 1e-9  # the size of one row may round to just above 1
     noise = np.zeros(size.size)
     np.divide(bins.rate * (1.0 - bins.rate), size - 1.0, out=noise, where=countable)
-    return float(np.sum(np.where(countable, bins.share * (bins.gap**2 - noise), 0.0)))
+    return dot(bins.share, np.where(countable, bins.gap**2 - noise, 0.0))
 
 
 def mean_gap_estimate(column: Column) -> Estimate:

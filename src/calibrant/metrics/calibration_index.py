@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.bins import merged
 from calibrant.metrics.estimates import Column, Estimate, measured_rows, noise_bounds
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, dot
 from calibrant.readable import Readable
 from calibrant.summary import ScoreSummary, equal_mass_starts
 from calibrant.validation import ArrayLike, check_number
@@ -224,7 +224,7 @@ def _smooth(bins: _FineBins) -> _Smooth:
 
 
 def _mean_gap(bins: _FineBins, gap: FloatArray) -> float:
-    return float(np.sum(bins.share * np.abs(gap)))
+    return dot(bins.share, np.abs(gap))
 
 
 def _local_parabolas(bins: _FineBins, vertices: FloatArray) -> tuple[FloatArray, _Parabolas]:

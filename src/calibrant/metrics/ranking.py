@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.errors import InvalidLabelError
 from calibrant.maps import InterpolatedMap
 from calibrant.metrics.estimates import FEW, Column, Estimate, measured_rows
-from calibrant.numerics import FloatArray, normal_quantile
+from calibrant.numerics import FloatArray, dot, normal_quantile
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 from calibrant.validation import ArrayLike, check_both_classes
@@ -91,9 +91,9 @@ def rank(summary: ScoreSummary) -> Ranks:
     positive = summary.positives
     negative = summary.weight - positive
     n_positive, n_negative = summary.total_positives, float(negative.sum())
-    of_positive = (np.cumsum(negative) - 0.5 * negative) / n_negative
-    of_negative = 1.0 - (np.cumsum(positive) - 0.5 * positive) / n_positive
-    auc = float(np.sum(positive * of_positive)) / n_positive
+    of_positive = (negative.cumsum() - 0.5 * negative) / n_negative
+    of_negative = 1.0 - (positive.cumsum() - 0.5 * positive) / n_positive
+    auc = dot(positive, of_positive) / n_positive
     return Ranks(min(auc, 1.0), of_positive, of_negative)
 
 
