@@ -308,7 +308,9 @@ def table_of_gaps(
         first = np.searchsorted(alpha, levels).astype(np.int64)
         for j, event in enumerate((levels, (rows.y <= threshold).astype(np.float64))):
             wrong[j, :, k] = _wrong_shares(first, weight, event, alpha.size)
-    losses = scale * ((1.0 - cost) * wrong[:, 0, ..., None] + cost * wrong[:, 1, ..., None])
+    of_yes, of_no = (scale * wrong[:, j, ..., None] for j in (0, 1))
+    losses = cost * (of_no - of_yes)
+    losses += of_yes
     return ReliabilityGaps(y0, alpha, cost, *losses)
 
 

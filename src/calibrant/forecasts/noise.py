@@ -22,8 +22,6 @@ from calibrant.validation import ArrayLike, as_generator, as_weight, check_fract
 #: Random subsets that the rows are divided into: their sums show how much sums over rows vary.
 _N_SUBSETS = 100
 _DRAWS = 200
-#: Draws of the noise of a whole family of rules that stay in the cache of a processor.
-_DRAWS_AT_ONCE = 20
 #: Of a distribution on [0, 1] from uniform: all levels are 0, or 1.
 _GREATEST_DISTANCE = 0.5
 #: Parts of [0, 1] on which the noise of a distribution of levels is followed.
@@ -248,10 +246,17 @@ def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -
         first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
         excess = subsets.influences(first, gaps.alpha.size + 1, levels - (rows.y <= threshold))
         up_to = subsets.noise(excess).cumsum(axis=1)
-        for some in (slice(k, k + _DRAWS_AT_ONCE) for k in range(0, _DRAWS, _DRAWS_AT_ONCE)):
-            noise = up_to[some, :-1, None] - gaps.cost * up_to[some, -1:, None]
-            np.abs(noise, out=noise)
-            noise *= SCALE
-            mean[some] += noise.mean(axis=(1, 2)) / gaps.y0.size
-            largest[some] = np.maximum(largest[some], noise.max(axis=(1, 2)))
+        means, maxima = _sizes_over_costs(up_to[:, :-1], up_to[:, -1:], gaps.cost)
+        mean += SCALE * means.mean(axis=1) / gaps.y0.size
+        np.maximum(largest, SCALE * maxima.max(axis=1), out=largest)
     return mean, largest
+
+
+def _sizes_over_costs(a: FloatArray, b: FloatArray, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the maximum of |a - c b| over costs c: the sign changes at c = a / b."""
+    rising, n = np.sort(cost), cost.size
+    sums = np.concatenate(([0.0], np.cumsum(rising)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        below = np.searchsorted(rising, a / b)
+    mean = np.abs(a * (2 * below - n) - b * (2.0 * sums[below] - sums[-1])) / n
+    return mean, np.maximum(np.abs(a - rising[0] * b), np.abs(a - rising[-1] * b))
