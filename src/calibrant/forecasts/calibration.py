@@ -98,14 +98,16 @@ class Events:
     def distances(self, first: IntArray, weight: FloatArray, n_cuts: int) -> tuple[FloatArray, FloatArray]:
         """Return distance from uniform and weight of both sides of each cut, shape (n_cuts, 2) each.
 
-        `first` is the first cut that has a row on its first side, as all later ones have; `n_cuts` where none has.
+        A side without weight has distance 0. `first` is the first cut that has a row on its first side, as all later
+        ones have; `n_cuts` where none has.
         """
         added: FloatArray = np.bincount(first, weights=weight, minlength=n_cuts + 1).astype(np.float64)
-        mass = np.column_stack((np.cumsum(added)[:n_cuts], np.cumsum(added[::-1])[::-1][1:]))
-        distances = np.empty((n_cuts, 2))
+        mass = np.concatenate((np.cumsum(added)[:n_cuts], np.cumsum(added[::-1])[::-1][1:]))
+        distances = np.empty(mass.size)
         events = self.place, self.jump, self.slope, first[self.row]
-        kernels.distances_of_sides(*events, mass, np.empty((2, 3)), distances)
-        return distances, mass
+        kernels.distances_of_sides(*events, np.where(mass > 0.0, mass, 1.0), np.empty((3, mass.size)), distances)
+        distances[mass <= 0.0] = 0.0
+        return distances.reshape(2, n_cuts).T, mass.reshape(2, n_cuts).T
 
 
 def average_calibration_error(forecast: Forecast, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -221,15 +223,13 @@ def table_of_errors(
         ends = rows.y[order][np.searchsorted(share, [0.2, 0.8], side="right").clip(max=len(rows) - 1)]
         y0 = np.linspace(ends[0], ends[1], 50)
     y0 = as_numbers(y0, name="y0")
-    shape = (y0.size, alpha.size)
-    values, weighted = np.full(shape, np.nan), np.full(shape, np.nan)
+    distances, mass = np.full((2, y0.size, alpha.size, 2), np.nan)
     for k, first in enumerate(first_cuts(rows, y0, alpha)):
         enough = enough_rows(first, alpha.size, min_rows)
         if enough.any():
-            distances, mass = events.distances(first, weight, alpha.size)
-            values[k] = np.where(enough, distances.sum(axis=1), np.nan)
-            weighted[k] = np.where(enough, np.sum(distances * mass, axis=1) / weight.sum(), np.nan)
-    return ThresholdErrors(y0, alpha, values, weighted)
+            distances[k], mass[k] = events.distances(first, weight, alpha.size)
+            distances[k, ~enough] = np.nan
+    return ThresholdErrors(y0, alpha, distances.sum(axis=2), (distances * mass).sum(axis=2) / weight.sum())
 
 
 def first_cuts(rows: Outcomes, y0: FloatArray, alpha: FloatArray) -> Iterator[IntArray]:

@@ -20,34 +20,31 @@ def distances_of_sides(
     walks: FloatArray,
     distances: FloatArray,
 ) -> None:
-    """Write the distance of the levels on the first and on the second side of each cut, shape (A, 2).
+    """Write the distance of the levels on the first side of each cut, then on the second sides, shape (2 A,).
 
     At each event, sorted by `place`, the weight rises by `jump` and its slope by `slope`; `first` is the first cut that
-    has its row on the first side, as all later ones have. `mass` holds the weight of each side, shape (A, 2); a side
-    without weight has distance 0. `walks`, shape (2, 3), is room for where each side's walk is: the last place, the
-    weight up to there, and its slope.
+    has its row on the first side, as all later ones have: its sides follow each other. `mass` holds the weight of each
+    side, above 0. `walks`, shape (3, 2 A), is room for where each side's walk is: the last place, the weight up to
+    there, and its slope.
     """
-    n = place.size
-    for a in range(mass.shape[0]):
-        for s in range(2):
-            distances[a, s] = walks[s, 0] = walks[s, 1] = walks[s, 2] = 0.0
-        for j in range(n + 2):  # both sides end at 1
-            if j < n:
-                s = 0 if first[j] <= a else 1
-                c = place[j]
-            else:
-                s = j - n
-                c = 1.0
-            last, height, m = walks[s, 0], walks[s, 1], mass[a, s]
-            width = c - last
-            if width > 0.0 and m > 0.0:
-                start = height / m - last
-                height += walks[s, 2] * width
-                end = height / m - c
-                ends = abs(start) + abs(end)
-                area = ends if start * end >= 0.0 else (start * start + end * end) / ends
-                distances[a, s] += 0.5 * width * area
-                walks[s, 0] = c
-            if j < n:
-                walks[s, 1] = height + jump[j]
-                walks[s, 2] += slope[j]
+    n, n_sides = place.size, mass.size
+    last, height, steepness = walks[0], walks[1], walks[2]
+    for i in range(n_sides):
+        distances[i] = last[i] = height[i] = steepness[i] = 0.0
+    for j in range(n + 1):
+        low, high, c = 0, n_sides, 1.0  # all sides end at 1
+        more = steeper = 0.0
+        if j < n:
+            low, high, c = first[j], first[j] + n_sides // 2, place[j]
+            more, steeper = jump[j], slope[j]
+        for i in range(low, high):
+            width = c - last[i]
+            start = height[i] / mass[i] - last[i]
+            height[i] += steepness[i] * width
+            end = height[i] / mass[i] - c
+            ends = abs(start) + abs(end)
+            area = ends if start * end >= 0.0 else (start * start + end * end) / ends
+            distances[i] += 0.5 * width * area
+            last[i] = c
+            height[i] += more
+            steepness[i] += steeper
