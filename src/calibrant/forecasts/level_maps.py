@@ -154,10 +154,11 @@ class PackedMaps:
         """Run the loop: see the kernel."""
         if n_mapped is None:
             n_mapped = np.full(chosen.shape[1], levels.shape[1])
-        kernels.map_levels(levels, chosen, splits, n_mapped, self.index, log_slope, log_slopes)
+        column, alpha = splits
+        kernels.map_levels(levels, chosen, column, alpha, n_mapped, *self.index, log_slope, log_slopes)
 
     @cached_property
-    def index(self) -> tuple[IntArray, npt.NDArray[np.uint32], tuple[FloatArray, FloatArray, FloatArray]]:
+    def index(self) -> tuple[IntArray, npt.NDArray[np.uint32], FloatArray, FloatArray, FloatArray]:
         """The maps as the loops read them: see the kernels."""
         n_maps = len(self)
         sizes = np.diff(self.start)
@@ -175,12 +176,12 @@ class PackedMaps:
                 slope[base : end - 1] = np.minimum(np.diff(y) / np.diff(x), _STEEPEST)
             found = np.searchsorted(x, np.arange(n + 1) / n, side="right") + (base - 1)
             buckets[bucket_start[j] : bucket_start[j + 1]] = np.append(found, found[-1])
-        return bucket_start, buckets, (at, height, slope)
+        return bucket_start, buckets, at, height, slope
 
     @cached_property
     def _log_slope(self) -> FloatArray:
         """Log of the slope of the piece after each knot; at 1, of the last piece."""
-        slope = self.index[2][2].copy()
+        slope = self.index[-1].copy()
         ends = self.start[1:] + np.arange(self.start.size - 1)  # of each map: the knot at 1, then the one at infinity
         slope[ends - 1] = slope[ends - 2]
         slope[ends] = 1.0

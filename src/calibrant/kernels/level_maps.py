@@ -21,8 +21,6 @@ from calibrant.numerics import FloatArray
 RowArray = npt.NDArray[np.int32]
 StartArray = npt.NDArray[np.int64]
 KnotNumbers = npt.NDArray[np.uint32]
-Index = tuple[StartArray, KnotNumbers, tuple[FloatArray, FloatArray, FloatArray]]
-Splits = tuple[StartArray, FloatArray]
 #: Rows that take a round together, so that the round's maps are read once.
 _TOGETHER = 64
 
@@ -31,25 +29,28 @@ _TOGETHER = 64
 def map_levels(
     levels: FloatArray,
     chosen: RowArray,
-    splits: Splits,
+    column: StartArray,
+    alpha: FloatArray,
     n_mapped: StartArray,
-    index: Index,
+    bucket_start: StartArray,
+    buckets: KnotNumbers,
+    at: FloatArray,
+    height: FloatArray,
+    slope: FloatArray,
     log_slope: FloatArray,
     log_slopes: FloatArray,
 ) -> None:
     """Map the first `n_mapped[t]` levels of each row, shape (n, m), by its map of round t, round by round, in place.
 
-    With `splits`, a column and an alpha for each round, the maps are chosen on the way, and written to `chosen`: 2 t
-    where the level in that column is at most alpha, else 2 t + 1. With `log_slopes`, of the shape of the levels, the
+    With a `column` and an `alpha` for each round, the maps are chosen on the way, and written to `chosen`: 2 t where
+    the level in that column is at most alpha, else 2 t + 1. With `log_slopes`, of the shape of the levels, the
     log of the slope of each map is added to it, `log_slope` holding that of the piece after each knot. The sums are
     those of NumPy's `interp`.
     """
-    column, alpha = splits
-    bucket_start, buckets, (at, height, slope) = index
     one = np.uint32(1)
     n = levels.shape[0]
     for first in range(0, n, _TOGETHER):
-        end = min(first + _TOGETHER, n)
+        end = first + _TOGETHER if first + _TOGETHER < n else n
         for t in range(chosen.shape[1]):
             for i in range(first, end):
                 if column.size > 0:
@@ -63,7 +64,8 @@ def map_levels(
                     p = last_knot(buckets[c], buckets[c + one], v, at)
                     if log_slopes.size > 0:
                         log_slopes[i, q] += log_slope[p]
-                    levels[i, q] = min(slope[p] * (v - at[p]) + height[p], height[p + one])
+                    u, most = slope[p] * (v - at[p]) + height[p], height[p + one]
+                    levels[i, q] = u if u < most else most
 
 
 @compiled

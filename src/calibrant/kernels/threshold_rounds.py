@@ -19,12 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.kernels._jit import compiled, compiled_with
-from calibrant.kernels.level_maps import Index, RowArray, inside, last_knot
+from calibrant.kernels.level_maps import RowArray, inside
 from calibrant.numerics import FloatArray
 
 SideArray = npt.NDArray[np.uint8]
-#: Room for n + 4 row numbers, n + 4 numbers and 2 n + 2 numbers; a loop that makes arrays itself compiles for longer.
-Scratch = tuple[RowArray, FloatArray, FloatArray]
 #: Bins of levels that `search_some_cuts` counts rows in, a power of two so that their ends are exact.
 _N_BINS = 64
 _BIN_WIDTH = 1.0 / _N_BINS
@@ -39,15 +37,23 @@ _SMALLEST = 1e-300
 
 @compiled
 def search_all_cuts(
-    values: FloatArray, order: RowArray, level: FloatArray, weight: FloatArray, least: float, scratch: Scratch
+    values: FloatArray,
+    order: RowArray,
+    level: FloatArray,
+    weight: FloatArray,
+    least: float,
+    rank: RowArray,
+    with_all: FloatArray,
+    tree: FloatArray,
 ) -> tuple[int, int, float]:
     """Return threshold, number of rows on the left and distance of the worst split over all cuts; -1 if there is none.
 
     Both sides hold a weight of at least `least`. int F^2 = 1 - S / W^2 with S = sum_ij w_i w_j max(u_i, u_j), which
     a Fenwick tree over the ranks of the levels adds up row by row.
+    `rank`, `with_all` and `tree` are room for n, n and 2 n + 2 items: a loop that makes arrays, or takes them in
+    tuples, compiles for longer.
     """
     n_thresholds, n = values.shape[0] - 1, values.shape[1]
-    rank, with_all, tree = scratch  # with_all, by rank: the sum over all rows j of w_j max(u, u_j)
     total = above = 0.0
     for r in range(n):
         i = order[n_thresholds, r]
@@ -61,7 +67,7 @@ def search_all_cuts(
         w = weight[i]
         below += w
         above -= w * u
-        with_all[r] = u * below + above
+        with_all[r] = u * below + above  # the sum over all rows j of w_j max(u, u_j)
         pairs += w * with_all[r]
         squares += w * (1.0 - u * u)
     best, best_k, best_cut = -1.0, 0, 0
@@ -265,35 +271,45 @@ def _split_error(rising: FloatArray, by_level: RowArray, side: SideArray, n_left
 
 
 @compiled
-def map_state(values: FloatArray, order: RowArray, side: SideArray, index: Index, scratch: Scratch) -> None:
+def map_state(
+    values: FloatArray,
+    order: RowArray,
+    side: SideArray,
+    at: FloatArray,
+    height: FloatArray,
+    slope: FloatArray,
+    second: int,
+    rows: RowArray,
+    mapped: FloatArray,
+) -> None:
     """Map each line of the state by the map of each row's `side`, in place, and put it in order again by one merge.
 
-    The maps rise, which leaves each side of a line in order. They are indexed as in `level_maps`.
+    The maps rise, which leaves each side of a line in order. Their knots are those of `level_maps`, of which `second`
+    is the first of the map of side 1; a line rises, so that each map is walked along once. `rows` and `mapped` are room
+    for n + 4 items: side 0, then side 1, with infinities before and after each.
     """
-    bucket_start, buckets, (at, height, slope) = index
-    rows, mapped, _ = scratch  # side 0, then side 1, with infinities before and after each
     n = side.size
+    one = np.uint32(1)
     n_left = 0
     for r in range(n):
         n_left += 1 if side[r] == 0 else 0
-    first_0, first_1 = np.uint32(bucket_start[0]), np.uint32(bucket_start[1])
-    n_buckets_0 = float(bucket_start[1] - bucket_start[0] - 2)
-    n_buckets_1 = float(bucket_start[2] - bucket_start[1] - 2)
-    one = np.uint32(1)  # unsigned, so that no index is checked for being negative
     mapped[0] = mapped[n_left + 2] = -np.inf
     mapped[n_left + 1] = mapped[n + 3] = np.inf
     for k in range(values.shape[0]):
         line, line_rows = values[k], order[k]
         a, b = one, np.uint32(n_left + 3)
-        for r in range(n):  # without branches, which nobody could predict
+        p, q = np.uint32(0), np.uint32(second)
+        for r in range(n):  # without branches that nobody could predict
             i = np.uint32(line_rows[r])
             s = np.uint32(side[i])
             v = inside(line[r])
-            first, n_buckets = (first_1, n_buckets_1) if s else (first_0, n_buckets_0)
-            c = np.uint32(first + np.uint32(v * n_buckets))
-            p = last_knot(buckets[c], buckets[c + one], v, at)
+            j = q if s else p
+            while at[j + one] <= v:
+                j = np.uint32(j + one)
+            p, q = (p, j) if s else (j, q)
             to = np.uint32(a + s * (b - a))
-            mapped[to] = min(slope[p] * (v - at[p]) + height[p], height[p + one])
+            u, most = slope[j] * (v - at[j]) + height[j], height[j + one]
+            mapped[to] = u if u < most else most  # `min` and `max` compile for longer
             rows[to] = i
             a, b = np.uint32(a + one - s), np.uint32(b + s)
         a, b = one, np.uint32(n_left + 3)
@@ -301,11 +317,11 @@ def map_state(values: FloatArray, order: RowArray, side: SideArray, index: Index
         for r in range((n + 1) // 2):  # from both ends at once, which neither waits for
             u, v = mapped[a], mapped[b]
             takes_left = np.uint32(u <= v)
-            line[r] = min(u, v)
+            line[r] = u if takes_left else v
             line_rows[r] = rows[np.uint32(b + takes_left * (a - b))]
             a, b = np.uint32(a + takes_left), np.uint32(b + one - takes_left)
             u, v = mapped[y], mapped[z]
             takes_left = np.uint32(u > v)
-            line[n - 1 - r] = max(u, v)
+            line[n - 1 - r] = u if takes_left else v
             line_rows[n - 1 - r] = rows[np.uint32(z + takes_left * (y - z))]
             y, z = np.uint32(y - takes_left), np.uint32(z - one + takes_left)

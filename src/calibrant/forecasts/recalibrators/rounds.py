@@ -152,7 +152,8 @@ class State:
         self.thresholds = thresholds
         self.weight = rows.weights
         self.level = rows.levels()
-        self.scratch = np.empty(len(rows) + 4, dtype=np.int32), np.empty(len(rows) + 4), np.empty(2 * len(rows) + 2)
+        self.scratch = np.empty(len(rows) + 4, dtype=np.int32), np.empty(len(rows) + 4)
+        self.tree = np.empty(2 * len(rows) + 2)
         shape = (thresholds.size + 1, len(rows))
         self.values, self.order = np.empty(shape), np.empty(shape, dtype=np.int32)
         for k, values in enumerate(itertools.chain(rows.levels_at(thresholds), [self.level])):
@@ -167,7 +168,7 @@ class State:
 
     def apply(self, side: npt.NDArray[np.uint8], maps: PackedMaps) -> None:
         """Map everything by the map of its side."""
-        kernels.map_state(self.values, self.order, side, maps.index, self.scratch)
+        kernels.map_state(self.values, self.order, side, *maps.index[2:], int(maps.start[1]) + 1, *self.scratch)
         self.level[self.order[-1]] = self.values[-1]
 
 
@@ -219,7 +220,7 @@ class Regularised:
         """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
         given = state.values, state.order, state.level, state.weight
         if self.n_cuts is None:
-            k, cut, distance = kernels.search_all_cuts(*given, self.least, state.scratch)
+            k, cut, distance = kernels.search_all_cuts(*given, self.least, *state.scratch, state.tree)
         else:
             k, cut, distance = kernels.search_some_cuts(*given, self.n_cuts, self.least)
         if distance < 0.0:
