@@ -35,7 +35,7 @@ from calibrant.forecasts import (
     weighted_interval_score,
 )
 from calibrant.forecasts.coverage import promised_coverage
-from calibrant.forecasts.noise import GapByChance
+from calibrant.forecasts.noise import GapByChance, _sizes_over_costs
 from calibrant.forecasts.scores import read_outcomes
 
 TABLE = ((0.0, 4.0), (1.0, 0.0))
@@ -330,3 +330,14 @@ def test_few_samples_of_what_outcomes_are_drawn_from_are_not_called_too_narrow(k
         found += "too narrow" in evaluate(narrow, y).verdict
     assert accused <= 1
     assert found == 12
+
+
+def test_sizes_over_costs_are_those_of_every_cost():
+    rng = np.random.default_rng(0)
+    cost = rng.permutation(np.r_[0.0, 0.25, 0.25, rng.uniform(size=20), 1.0])
+    a, b = rng.normal(size=(30, 7)), rng.normal(size=(30, 1))
+    a[:3, 0], b[0], b[1] = 0.0, 0.0, a[1, 1] / 0.25
+    each = np.abs(a[..., None] - cost * b[..., None])
+    mean, largest = _sizes_over_costs(a, b, cost)
+    np.testing.assert_allclose(mean, each.mean(axis=2), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(largest, each.max(axis=2), rtol=1e-12)
