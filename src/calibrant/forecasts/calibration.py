@@ -269,9 +269,12 @@ def distribution_calibration_error(
 
 def mean_distance_in_bins(rows: Outcomes, bins: IntArray) -> float:
     """Return the distribution calibration error of checked rows, by their bins."""
-    weight = rows.weights
-    parts = (bins == j for j in np.unique(bins))
-    return sum(float(weight[own].sum()) * distance_of_sides(rows.take(own)) for own in parts) / float(weight.sum())
+    events, weight = Events.of(rows), rows.weights
+    total = 0.0
+    for j in np.unique(bins):
+        distances, mass = events.distances((bins != j).astype(np.int64), weight, 1)
+        total += float(mass[0, 0] * distances[0, 0])
+    return total / float(weight.sum())
 
 
 def bins_of_rows(rows: Outcomes, by_median: int, by_width: int) -> IntArray:

@@ -232,13 +232,14 @@ def mean_estimates(
 
 def measured_gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps, bins: IntArray) -> dict[str, float]:
     """Measure the gaps of checked rows."""
+    reliability = gaps.values
     return {
         "average_calibration_error": distance_of_sides(rows),
         "threshold_calibration_error": errors.mean,
         "max_threshold_calibration_error": errors.max,
         "distribution_calibration_error": mean_distance_in_bins(rows, bins),
-        "reliability_gap": gaps.mean,
-        "max_reliability_gap": gaps.max,
+        "reliability_gap": float(reliability.mean()),
+        "max_reliability_gap": float(reliability.max()),
     }
 
 
