@@ -164,8 +164,9 @@ class RandomSubsets:
         return np.asarray(np.sqrt(few * (1.0 - 1.0 / max(self.n, 2))))
 
     def noise(self, sums: FloatArray) -> FloatArray:
-        """Return draws of the noise in the totals of sums over subsets, shape (draws, places)."""
-        return np.asarray(np.einsum("dg,gm->dm", self._draws, sums))
+        """Return draws of the noise in the totals of sums over subsets, (draws, places): places are of any shape."""
+        drawn = np.einsum("dg,gm->dm", self._draws, sums.reshape(self.n, -1))
+        return np.asarray(drawn).reshape(-1, *sums.shape[1:])
 
     def influences(self, place: IntArray, n_places: int, values: FloatArray | None = None) -> FloatArray:
         """Return what subsets add to the weighted mean of the values, 1 by default, at each place: they sum to 0."""
@@ -191,34 +192,25 @@ def level_noise(rows: Outcomes, firsts: list[IntArray], n_cuts: int, rng: np.ran
     subsets = RandomSubsets(rows, rng)
     found = []
     for first in firsts:
-        sums = subsets.sums(first * _PARTS + part, (n_cuts + 1) * _PARTS, weight)
-        noise = subsets.noise(sums).reshape(-1, n_cuts + 1, _PARTS)
-        share = sums.sum(axis=0).reshape(n_cuts + 1, _PARTS)
-        mass = sums.reshape(-1, n_cuts + 1, _PARTS).sum(axis=2)
-        sides = [[_up_to(noise, 1), _up_to(share, 0), _up_to(mass, 1)]]
+        sums = subsets.sums(first * _PARTS + part, (n_cuts + 1) * _PARTS, weight).reshape(-1, n_cuts + 1, _PARTS)
+        before = sums.cumsum(axis=1)
+        noise = subsets.noise(before.cumsum(axis=2))
+        sides = [(noise, before)]
         if n_cuts:
-            after = [_from(noise, 1)[:, 1:], _from(share, 0)[1:], _from(mass, 1)[:, 1:]]
-            sides = [[sides[0][0][:, :-1], sides[0][1][:-1], sides[0][2][:, :-1]], after]
-        found.append(np.stack([_area(n, s) * subsets.stretch(m) for n, s, m in sides], axis=2))
+            after = np.flip(np.flip(sums, 1).cumsum(axis=1), 1)[:, 1:]
+            sides = [(noise[:, :-1], before[:, :-1]), (noise[:, -1:] - noise[:, :-1], after)]
+        areas = [_area(drawn, side.sum(axis=0)) * subsets.stretch(side.sum(axis=2)) for drawn, side in sides]
+        found.append(np.stack(areas, axis=2))
     return found
-
-
-def _up_to(values: FloatArray, axis: int) -> FloatArray:
-    return np.cumsum(values, axis=axis)
-
-
-def _from(values: FloatArray, axis: int) -> FloatArray:
-    return np.flip(np.cumsum(np.flip(values, axis), axis=axis), axis)
 
 
 def noise_in_bins(rows: Outcomes, bins: IntArray, rng: np.random.Generator) -> FloatArray:
     """Draw the noise of the distance from uniform in each bin of rows, mean over the rows, shape (draws,)."""
     weight, n_bins = rows.weights / rows.weights.sum(), int(bins.max()) + 1
     subsets = RandomSubsets(rows, rng)
-    sums = subsets.sums(bins * _PARTS + _parts(rows), n_bins * _PARTS, weight)
-    share = sums.sum(axis=0).reshape(n_bins, _PARTS)
-    mass = sums.reshape(-1, n_bins, _PARTS).sum(axis=2)
-    area = _area(subsets.noise(sums).reshape(-1, n_bins, _PARTS), share) * subsets.stretch(mass)
+    sums = subsets.sums(bins * _PARTS + _parts(rows), n_bins * _PARTS, weight).reshape(-1, n_bins, _PARTS)
+    share, mass = sums.sum(axis=0), sums.sum(axis=2)
+    area = _area(subsets.noise(sums.cumsum(axis=2)), share) * subsets.stretch(mass)
     area[:, np.count_nonzero(mass, axis=0) == 1] = _GREATEST_DISTANCE  # one subset shows no noise: it may be all
     return np.asarray(area @ share.sum(axis=1))
 
@@ -230,12 +222,15 @@ def _parts(rows: Outcomes) -> IntArray:
 
 
 def _area(noise: FloatArray, share: FloatArray) -> FloatArray:
-    """Return int |noise of F| dc, shape (draws, cuts), of noise (draws, cuts, parts) in shares (cuts, parts)."""
+    """Return int |noise of F| dc, shape (draws, cuts), of noise up to each part (draws, cuts, parts).
+
+    `share`, shape (cuts, parts), is that of the rows in each part alone.
+    """
     mass = share.sum(axis=1)
     safe = np.where(mass > 0.0, mass, 1.0)
     height = share.cumsum(axis=1) / safe[:, None]
-    moved = (noise.cumsum(axis=2) - height * noise.sum(axis=2, keepdims=True)) / safe[:, None]
-    return np.asarray(np.abs(moved).mean(axis=2))
+    moved = noise - height * noise[:, :, -1:]
+    return np.asarray(np.abs(moved, out=moved).mean(axis=2) / safe)
 
 
 def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +240,7 @@ def gap_noise(rows: Outcomes, gaps: ReliabilityGaps, rng: np.random.Generator) -
     for threshold, levels in zip(gaps.y0, rows.levels_at(gaps.y0), strict=True):
         first = np.searchsorted(gaps.alpha, levels).astype(np.int64)
         excess = subsets.influences(first, gaps.alpha.size + 1, levels - (rows.y <= threshold))
-        up_to = subsets.noise(excess).cumsum(axis=1)
+        up_to = subsets.noise(excess.cumsum(axis=1))
         means, maxima = _sizes_over_costs(up_to[:, :-1], up_to[:, -1:], gaps.cost)
         mean += SCALE * means.mean(axis=1) / gaps.y0.size
         np.maximum(largest, SCALE * maxima.max(axis=1), out=largest)
