@@ -16,7 +16,7 @@ from calibrant.forecasts.calibration import alphas_of
 from calibrant.forecasts.level_maps import sum_by
 from calibrant.forecasts.points import as_numbers, refuse
 from calibrant.forecasts.scores import Outcomes, read_outcomes
-from calibrant.numerics import BoolArray, FloatArray, IntArray
+from calibrant.numerics import BoolArray, FloatArray
 from calibrant.phrases import figure
 from calibrant.readable import Readable, columns_of
 from calibrant.validation import ArrayLike, check_number
@@ -303,27 +303,16 @@ def table_of_gaps(
     fix = "Pass the share of `scale` that a wrong no costs."
     refuse((cost < 0.0) | (cost > 1.0), cost, "cost", "is outside [0, 1]", fix)
     weight = rows.weights / rows.weights.sum()
-    wrong = np.empty((2, 2, y0.size, alpha.size))  # predicted and true: yes that is wrong, and no
+    sums = np.empty((2, 2, y0.size, alpha.size + 1))  # predicted and true; of the event, which yes is wrong of, and not
     for k, (threshold, levels) in enumerate(zip(y0, rows.levels_at(y0), strict=True)):
-        first = np.searchsorted(alpha, levels).astype(np.int64)
+        first = np.searchsorted(alpha, levels).astype(np.int64)  # the first alpha at which a row is decided with yes
         for j, event in enumerate((levels, (rows.y <= threshold).astype(np.float64))):
-            wrong[j, :, k] = _wrong_shares(first, weight, event, alpha.size)
-    of_yes, of_no = (scale * wrong[:, j, ..., None] for j in (0, 1))
+            sums[j, :, k] = [sum_by(first, weight * each, alpha.size + 1) for each in (event, 1.0 - event)]
+    of_yes = scale * sums[:, 0].cumsum(axis=2)[..., :-1, None]
+    of_no = scale * np.flip(np.flip(sums[:, 1], 2).cumsum(axis=2), 2)[..., 1:, None]
     losses = cost * (of_no - of_yes)
     losses += of_yes
     return ReliabilityGaps(y0, alpha, cost, *losses)
-
-
-def _wrong_shares(
-    first: IntArray, weight: FloatArray, event: FloatArray, n_alpha: int
-) -> tuple[FloatArray, FloatArray]:
-    """Return the share of wrong decisions of yes and of no by alpha, shape (A,) each, of events with these chances.
-
-    `first` is the first alpha at which a row is decided with yes, as at all later ones.
-    """
-    yes_wrong = np.cumsum(sum_by(first, weight * event, n_alpha + 1))[:n_alpha]
-    other = sum_by(first, weight * (1.0 - event), n_alpha + 1)
-    return yes_wrong, np.cumsum(other[::-1])[::-1][1:]
 
 
 def as_problem(loss: object, y0: float | None = None) -> Problem:
