@@ -137,7 +137,7 @@ class SourceStream:
             raise self._no_rows()
         if self.reader.cluster is None:
             return joined(parts)
-        names = [labels.classes[labels.codes] for labels in (rows.groups[self.reader.cluster] for rows in parts)]
+        names = [rows.groups[self.reader.cluster].values for rows in parts]
         return replace(joined(parts), cluster=np.unique(np.concatenate(names), return_inverse=True)[1])
 
     # --- streams that are derived ----------------------------------------------------------------------------------

@@ -169,10 +169,9 @@ def as_bars(table: IntoDataFrame, *, source: str = "bars", symbol: str = "") -> 
     time = as_times(columns["time"], name=f"column 'time' of {source}")
     if time.dtype.kind != "M":
         raise InvalidTypeError(f"column 'time' of {source} holds {time.dtype} values, not times. Convert it first.")
-    named: npt.NDArray[Any] = np.full(time.size, symbol, dtype=object)
+    named: npt.NDArray[Any] = np.full(time.size, symbol)
     if "symbol" in columns:
-        groups = as_groups(columns["symbol"], name=f"column 'symbol' of {source}")
-        named = np.asarray(groups.classes, dtype=object)[groups.codes]
+        named = as_groups(columns["symbol"], name=f"column 'symbol' of {source}").values
     symbols, codes = np.unique(named.astype(str), return_inverse=True)
     _check_order(time, codes, symbols, source)
     order = np.argsort(codes, kind="stable")

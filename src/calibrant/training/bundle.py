@@ -302,8 +302,7 @@ class Bundle:
             raise InvalidTypeError(f"column 'time' holds {time.dtype} values, not times of bars. Convert or drop it.")
         symbol = None
         if "symbol" in beside:
-            groups = as_groups(beside["symbol"], name="column 'symbol'")
-            symbol = np.asarray(groups.classes, dtype=object)[groups.codes]
+            symbol = as_groups(beside["symbol"], name="column 'symbol'").values.astype(object)
         if time is not None:
             order = np.argsort(time, kind="stable")
             X, time, symbol = X[order], time[order], None if symbol is None else symbol[order]

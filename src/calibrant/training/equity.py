@@ -75,7 +75,7 @@ class Equity(Readable):
     @property
     def max_drawdown(self) -> float:
         """The largest fall of the capital below an earlier value, as a share of it."""
-        return float(_drawdowns(self.capital[None, :])[0])
+        return _drawdown(self.capital)
 
     @property
     def growth(self) -> float:
@@ -99,7 +99,7 @@ class Equity(Readable):
         for draw in range(_N_PATHS):
             first = generator.integers(0, n, -(-n // block))
             rows = (first[:, None] + np.arange(block)).ravel()[:n] % n
-            found[draw] = _drawdowns(np.exp(np.cumsum(steps[rows]))[None, :])[0]
+            found[draw] = _drawdown(np.exp(np.cumsum(steps[rows])))
         return found
 
     def _columns(self) -> dict[str, Sequence[Any]]:
@@ -398,8 +398,7 @@ def _column(values: ArrayLike, name: str) -> FloatArray:
     return checked
 
 
-def _drawdowns(paths: FloatArray) -> FloatArray:
-    """Return the largest fall below an earlier value, or below 1 at the start, of each path."""
-    peak = np.maximum(np.maximum.accumulate(paths, axis=1), 1.0)
-    found: FloatArray = (1.0 - paths / peak).max(axis=1)
-    return found
+def _drawdown(path: FloatArray) -> float:
+    """Return the largest fall of a path below an earlier value, or below 1 at the start."""
+    peak = np.maximum(np.maximum.accumulate(path), 1.0)
+    return float((1.0 - path / peak).max())

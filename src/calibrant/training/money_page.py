@@ -127,11 +127,9 @@ def _svg(money: Money) -> str:
 
 
 def _figure(money: Money) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, layout="constrained")
-    FigureCanvasAgg(figure)
     draw_paths(figure.add_subplot(), money)
     return figure
 

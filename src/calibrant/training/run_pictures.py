@@ -27,7 +27,6 @@ _MOST_SYMBOLS = 50
 
 def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     """Draw the reliability of the top label before and after, and of each class after."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from calibrant.displays import MulticlassReliabilityDisplay, ReliabilityDisplay
@@ -40,7 +39,6 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
         for name, prob in (("calibrated", calibrated), ("raw", forecasts.raw))
     ]
     figure = Figure(figsize=(6.0, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     ReliabilityDisplay(curves).plot(ax=axes)
     axes.set_title(f"Most probable class, test part: {data.n_rows:,} rows\n{words}", fontsize=9)
@@ -53,7 +51,6 @@ def draw_run(folder: Path, data: Dataset, forecasts: Forecasts) -> None:
     n_across = min(n_panels, _PANELS_ACROSS)
     n_down = -(-n_panels // n_across)
     figure = Figure(figsize=(3.2 * n_across, 3.9 * n_down), layout="constrained")
-    FigureCanvasAgg(figure)
     all_panels = np.ravel(figure.subplots(n_down, n_across))
     panels = all_panels[:n_panels]
     for unused in all_panels[n_panels:]:

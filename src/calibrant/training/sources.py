@@ -249,7 +249,7 @@ class TableSource:
         """
         of, names = self.config, self.rows.names
         if of.score:
-            return tuple(self._select([name for columns in of.score.values() for name in columns]))
+            return tuple(self.rows.select([name for columns in of.score.values() for name in columns]))
         later = {"label": of.label, "label_end": of.label_end, "price_return": of.price_return}
         for kind, column in later.items():
             if column and column in of.features:
@@ -258,9 +258,9 @@ class TableSource:
                     "is predicted. Leave it out."
                 )
         if of.features:
-            return tuple(self._select(of.features))
+            return tuple(self.rows.select(of.features))
         known = {of.label, of.time, of.label_end, of.symbol, of.price_return}
-        found = self._select([name for name in names if name not in known and not _INDEX.fullmatch(name)])
+        found = self.rows.select([name for name in names if name not in known and not _INDEX.fullmatch(name)])
         if not found:
             raise InvalidInputError(f"{self.source} has no column beside {quoted(sorted(known - {''}))}. Add features.")
         return tuple(found)
@@ -300,7 +300,7 @@ class TableSource:
         return Dataset(
             X=X[order],
             names=self.feature_names,
-            y=labels.classes[labels.codes][order],
+            y=labels.values[order],
             classes=labels.classes,
             time=time[order],
             label_end=end[order],
@@ -312,7 +312,7 @@ class TableSource:
 
     def features(self, names: Sequence[str] | None = None) -> FeatureRows:
         """Return all rows: a missing feature is NaN, which a model may take or refuse."""
-        own = self.feature_names if names is None else tuple(self._select(names))
+        own = self.feature_names if names is None else tuple(self.rows.select(names))
         self._columns(list(dict.fromkeys([self.config.time, *filter(None, [self.config.symbol]), *own])))
         X, time = self._numbers(own), self._times()
         symbol = self._symbols(time.size)
@@ -353,9 +353,6 @@ class TableSource:
             digest.update("\0".join(map(repr, self._column(name).to_pylist())).encode())
         return digest.hexdigest()
 
-    def _select(self, names: Sequence[str]) -> list[str]:
-        return self.rows.select(names)
-
     def _where(self, name: str) -> str:
         return f"column {name!r} of {self.source}"
 
@@ -364,7 +361,7 @@ class TableSource:
 
     def _columns(self, names: Sequence[str]) -> list[pa.ChunkedArray]:
         """Return the named columns; those that were not read before are read in one pass."""
-        wanted = [name for name in self._select(names) if name not in self._kept]
+        wanted = [name for name in self.rows.select(names) if name not in self._kept]
         if wanted:
             table = self.rows.read(wanted)
             if table.num_rows == 0:
@@ -385,8 +382,7 @@ class TableSource:
         if not self.config.symbol:
             return np.full(n, "", dtype=object)
         groups = as_groups(self._column(self.config.symbol), name=self._where(self.config.symbol))
-        named: npt.NDArray[Any] = np.asarray(groups.classes, dtype=object)[groups.codes]
-        return named
+        return groups.values.astype(object)
 
     def _numbers(self, names: Sequence[str]) -> FloatArray:
         """Return features as numbers; a missing one is NaN."""

@@ -195,8 +195,9 @@ def stack_predictions(
     for kind, members in test.items():
         made[f"average, {kind}"] = np.mean(list(members.values()), axis=0)
     for kind, members in test.items():
-        y = labels.classes[labels.codes]
-        learner = fit_meta_learner(list(fit[kind].values()), y, sample_weight=sample_weight, classes=labels.classes)
+        learner = fit_meta_learner(
+            list(fit[kind].values()), labels.values, sample_weight=sample_weight, classes=labels.classes
+        )
         made[f"meta-learner, {kind}"] = learner.predict_proba([members[name] for name in fit[kind]])
     return made
 

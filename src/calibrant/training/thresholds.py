@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant.dependence import TimeArray, as_label_times, effective_rows
+from calibrant.dependence import effective_rows
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import wilson
 from calibrant.numerics import BoolArray, FloatArray
@@ -336,7 +336,7 @@ class Trades:
     confidence: FloatArray
     is_hit: BoolArray
     moments: Moments
-    times: tuple[TimeArray, TimeArray] | None
+    has_times: bool
 
     @classmethod
     def of(
@@ -352,11 +352,11 @@ class Trades:
         """Check rows."""
         prob, moves, _ = read_moves(y_true, y_prob, None, classes)
         moments = Moments.of(label_return, time, label_end, n_rows=moves.size, what="y_prob")
-        times = None if time is None else as_label_times(time, time if label_end is None else label_end)
         rule = as_rule(rule)
         stakes = rule.stakes_of(prob)
         confidence = np.where(stakes > 0.0, prob.up, np.where(stakes < 0.0, prob.down, 0.0))
-        return cls(rule, prob, stakes, confidence, (stakes != 0.0) & (moves == np.sign(stakes)), moments, times)
+        is_hit = (stakes != 0.0) & (moves == np.sign(stakes))
+        return cls(rule, prob, stakes, confidence, is_hit, moments, time is not None)
 
     def path(self, threshold: float) -> Equity:
         """Return what the capital becomes where rows above the threshold are staked on."""
@@ -365,9 +365,10 @@ class Trades:
 
     def independent(self, chosen: BoolArray) -> float:
         """Return what these rows are worth where labels overlap."""
-        if self.times is None or not chosen.any():
+        if not self.has_times or not chosen.any():
             return float(chosen.sum())
-        return effective_rows(self.times[0][chosen], self.times[1][chosen])
+        start, end = (self.moments.time[place[chosen]] for place in (self.moments.start, self.moments.end))
+        return effective_rows(start, end)
 
 
 def _table(trades: Trades, cuts: Sequence[float], level: float, rng: int) -> tuple[ThresholdResult, ...]:

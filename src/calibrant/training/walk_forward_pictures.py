@@ -29,11 +29,7 @@ _IN_WORDS = 8
 
 def draw_walk_forward(path: Path, found: dict[str, Any]) -> None:
     """Draw the windows of a walk-forward into a PNG file; `found` is the section of metrics.json."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure = _figure(found)
-    FigureCanvasAgg(figure)
-    figure.savefig(path, dpi=120, metadata={"Software": None})
+    _figure(found).savefig(path, dpi=120, metadata={"Software": None})
 
 
 def walk_forward_section(found: dict[str, Any]) -> pages.Section:
@@ -52,10 +48,7 @@ def walk_forward_section(found: dict[str, Any]) -> pages.Section:
             ("Window", _name),
             ("From", lambda one: one["from"][:10]),
             ("Rows", lambda one: pages.count(one["n_rows"])),
-            (
-                "Log loss",
-                lambda one: _loss(one["log_loss"][AFTER]),
-            ),
+            ("Log loss", lambda one: _loss(one["log_loss"][AFTER])),
             ("Skill", lambda one: pages.signed(_skill(one)["value"], 4) if _is_known(_skill(one)) else ""),
             (f"{level} interval", lambda one: pages.ends(_skill(one))),
         ],

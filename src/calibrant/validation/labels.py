@@ -37,6 +37,11 @@ class Labels:
         """Whether each row is of the last of two classes, shape (n,)."""
         return self.codes.view(np.bool_) if self.codes.dtype == np.uint8 else np.equal(self.codes, 1)
 
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The label of each row, shape (n,)."""
+        return np.asarray(self.classes[self.codes])
+
     def take(self, at: npt.NDArray[Any]) -> Labels:
         """Return the labels of some rows, by number or by a mask, with all classes."""
         return Labels(self.codes[at], self.classes)
