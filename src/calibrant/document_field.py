@@ -123,6 +123,13 @@ class DocumentField:
             self.refuse("is not a finite number")
         return float(self.value)
 
+    def share(self) -> float:
+        """Return a number in [0, 1]."""
+        value = self.number()
+        if not 0.0 <= value <= 1.0:
+            self.refuse("is outside [0, 1]")
+        return value
+
     def numbers(self, *, minimum: int = 1) -> FloatArray:
         """Return a list of at least `minimum` finite numbers as an array."""
         if isinstance(self.value, list) and len(self.value) >= minimum and set(map(type, self.value)) <= {float}:

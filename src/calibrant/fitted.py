@@ -14,7 +14,7 @@ import numpy.typing as npt
 from calibrant.applicable import Applicable
 from calibrant.errors import ShapeError
 from calibrant.maps import Examples, Map
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, two_columns
 from calibrant.phrases import count, legible, listed, quoted
 from calibrant.rows import Rows
 from calibrant.sketch import sketch_of_curve
@@ -217,8 +217,7 @@ def apply_map(fitted: Map, values: FloatArray, input: InputKind) -> FloatArray:
     """Apply a map to checked scores; a map of one score gives both classes where there are two columns."""
     if not fitted.is_binary or values.ndim == 1:
         return fitted.apply(values)
-    q = fitted.apply(positive_score(values, input))
-    return np.column_stack((1.0 - q, q))
+    return two_columns(fitted.apply(positive_score(values, input)))
 
 
 def positive_score(values: FloatArray, input: InputKind) -> FloatArray:

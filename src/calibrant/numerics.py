@@ -211,6 +211,11 @@ def softmax(z: FloatArray) -> FloatArray:
     return e
 
 
+def two_columns(p: FloatArray) -> FloatArray:
+    """Return probabilities of one column, of the positive class, as those of both classes; others as they are."""
+    return np.column_stack((1.0 - p, p)) if p.ndim == 1 else p
+
+
 def normalise_rows(p: FloatArray) -> FloatArray:
     """Divide each row of non-negative `p`, shape (n, K), by its sum; a row of zeros becomes uniform."""
     total = row_sum(p)[:, None]

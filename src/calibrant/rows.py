@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.dependence import (
+    Dependence,
     TimeArray,
     as_label_times,
     check_both_times,
     cluster_folds,
     effective_rows,
-    overlapping,
     stratified_folds,
     time_blocks,
 )
@@ -215,10 +215,7 @@ class Rows:
 
     def fitted_without(self, folds: IntArray, fold: int) -> BoolArray:
         """Say which rows may be fitted to where a fold is held out: those whose labels overlap no label of the fold."""
-        held_out: BoolArray = folds == fold
-        if self.time is None or self.label_end is None:
-            return ~held_out
-        return ~overlapping(self.time, self.label_end, held_out)
+        return Dependence(time=self.time, label_end=self.label_end).fitted_without(folds, fold)
 
     def of_class(self, k: int) -> Rows:
         """Return class `k` against the rest: its column of scores, and whether each row is of it."""

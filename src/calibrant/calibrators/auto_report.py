@@ -101,9 +101,7 @@ def _decoded(field: DocumentField) -> Candidate:
     parts = field.members([part.name for part in fields(Candidate)])
     figures = (parts[name] for name in ("difference", "standard_error"))
     difference, error = (np.nan if part.value is None else part.number() for part in figures)
-    weight = parts["weight"].number()
-    if not 0.0 <= weight <= 1.0:
-        parts["weight"].refuse("is outside [0, 1]")
+    weight = parts["weight"].share()
     return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
 
 

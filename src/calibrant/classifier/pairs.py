@@ -17,7 +17,7 @@ from calibrant.classifier.methods import AnyCalibrator, Method, Response, binary
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.maps import OneVsRestMap
 from calibrant.multilabel import MultilabelCalibrator
-from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows
+from calibrant.numerics import BoolArray, FloatArray, IntArray, normalise_rows, two_columns
 from calibrant.rows import Rows
 from calibrant.validation import ArrayLike, Labels, as_scores
 
@@ -228,14 +228,14 @@ class CalibratedPair(Pair):
         if self.known.size == 1:
             return np.ones((len(values), 1))
         if self.calibrator is not None and self.fitted.size == self.known.size:
-            return _two_columns(self.calibrator.apply_values(values))
+            return two_columns(self.calibrator.apply_values(values))
         return self._partly(values)
 
     def _partly(self, values: FloatArray) -> FloatArray:
         columns = np.flatnonzero(np.isin(self.known, self.fitted))
         others = np.setdiff1d(np.arange(self.known.size), columns)
         least = 1.0 / (self.n_rows + 2.0) if columns.size else 0.0  # no rows speak against any class
-        p = _two_columns(values if self.method.input == "probability" else squashed(values))
+        p = two_columns(values if self.method.input == "probability" else squashed(values))
         out = np.empty(p.shape)
         out[:, others] = np.maximum(p[:, others], least)
         rest = np.maximum(p[:, columns].sum(axis=1), least)
@@ -243,7 +243,7 @@ class CalibratedPair(Pair):
             out[:, columns] = rest[:, None]
         else:
             among = self.calibrator.apply_values(_among(values, columns, self.method))
-            out[:, columns] = rest[:, None] * _two_columns(among)
+            out[:, columns] = rest[:, None] * two_columns(among)
         return normalise_rows(out)
 
 
@@ -389,10 +389,6 @@ def _within_unit(p: npt.NDArray[Any]) -> npt.NDArray[Any]:
         is_rounding = (p > -_ROUNDING) & (p < 1.0 + _ROUNDING)
         return np.where(is_rounding, np.clip(p, 0.0, 1.0), p)
     return p
-
-
-def _two_columns(values: FloatArray) -> FloatArray:
-    return np.column_stack((1.0 - values, values)) if values.ndim == 1 else values
 
 
 def _positions(known: npt.NDArray[Any], classes: npt.NDArray[Any]) -> IntArray:

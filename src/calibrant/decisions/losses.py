@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from calibrant.errors import CalibrantError, InvalidInputError, InvalidTypeError, ShapeError, unknown_name
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import FloatArray, IntArray, two_columns
 from calibrant.phrases import quoted
 from calibrant.validation import ArrayLike, as_scores, check_number, check_same_length, read_native
 
@@ -168,11 +168,6 @@ def moments(prob: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArra
 def lost_by_class(losses: FloatArray, codes: IntArray) -> FloatArray:
     """Return what each action loses with the class of each row, shape (n, A)."""
     return np.asarray(losses[:, codes].T if losses.ndim == 2 else losses[np.arange(codes.size), :, codes])
-
-
-def two_columns(values: FloatArray) -> FloatArray:
-    """Return probabilities of one column, of the positive class, as two."""
-    return np.column_stack((1.0 - values, values)) if values.ndim == 1 else values
 
 
 def cost_column(costs: Any, name: str, n: int) -> FloatArray:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.decisions.choosing import choose
-from calibrant.decisions.losses import expected, two_columns
+from calibrant.decisions.losses import expected
 from calibrant.decisions.numbers import DistributionColumns, as_distributions
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import FloatArray, IntArray, two_columns
 from calibrant.validation import (
     NUMPY,
     ArrayLike,

@@ -27,7 +27,6 @@ from calibrant.decisions.losses import (
     lost_by_class,
     moments,
     read_losses,
-    two_columns,
 )
 from calibrant.decisions.numbers import (
     Distributions,
@@ -38,7 +37,7 @@ from calibrant.decisions.numbers import (
     as_outcomes,
 )
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError, unknown_name
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, two_columns
 from calibrant.phrases import quoted
 from calibrant.validation import (
     NUMPY,

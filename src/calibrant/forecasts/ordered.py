@@ -11,7 +11,7 @@ from calibrant.dependence import Units, read_dependence
 from calibrant.errors import InvalidLabelError
 from calibrant.forecasts.scores import deviations, mean_estimate
 from calibrant.metrics import Estimate, named_scores
-from calibrant.numerics import FloatArray, kish_size
+from calibrant.numerics import FloatArray, kish_size, two_columns
 from calibrant.phrases import quoted
 from calibrant.results import Scores
 from calibrant.validation import ArrayLike, as_labels, as_probabilities, as_weight, check_fraction, check_same_length
@@ -166,8 +166,7 @@ def _read(
     name: str = "y_prob",
 ) -> tuple[FloatArray, FloatArray]:
     """Return the score and the weight of each row."""
-    prob = as_probabilities(y_prob, name=name).values
-    prob = np.column_stack((1.0 - prob, prob)) if prob.ndim == 1 else prob
+    prob = two_columns(as_probabilities(y_prob, name=name).values)
     order = None
     if classes is not None:
         named = np.asarray(classes)

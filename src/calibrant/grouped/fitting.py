@@ -54,9 +54,7 @@ class GroupMap:
     def decode(cls, field: DocumentField, calibrator: Calibrator, pooled: Map, n_classes: int) -> Self:
         """Return what a field of a document holds; its map is one of the calibrator's, or the constant of a class."""
         parts = field.members(("n_rows", "share", "clip", "map"))
-        share = parts["share"].number()
-        if not 0.0 <= share <= 1.0:
-            parts["share"].refuse("is outside [0, 1]")
+        share = parts["share"].share()
         fitted: Map = decode_map(parts["map"])
         if n_outputs(fitted) != n_outputs(pooled):
             parts["map"].refuse("takes another number of columns than the map of all rows")

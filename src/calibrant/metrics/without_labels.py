@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from calibrant.metrics.estimates import Estimate, Mean, named_scores, normal_estimate
-from calibrant.numerics import BoolArray, FloatArray, dot, kish_size
+from calibrant.numerics import BoolArray, FloatArray, dot, kish_size, two_columns
 from calibrant.phrases import figure, interval
 from calibrant.results import Scores
 from calibrant.validation import ArrayLike, as_scores, as_weight, check_choice, check_fraction
@@ -110,7 +110,7 @@ def expected_of(p: FloatArray, weight: FloatArray | None, *, threshold: float, t
     if p.ndim == 2 and p.shape[1] == 2:
         p = np.ascontiguousarray(p[:, 1])
     is_one = p.ndim == 1
-    both = np.column_stack((1.0 - p, p)) if is_one else p
+    both = two_columns(p)
     predicted = (p >= threshold).astype(np.int64) if is_one else p.argmax(axis=1)
     right = both[np.arange(predicted.size), predicted]
     found = {"accuracy": _share(right, weights, target, level)}

@@ -348,8 +348,7 @@ def _window(field: DocumentField, monitor: CalibrationMonitor) -> Window:
     if days is not None and (len(days) != 2 or not days[0] <= days[1]):
         of["days"].refuse("is no first and last day")
     for name in ("mean_prob", "base_rate"):
-        if not 0.0 <= figures[name] <= 1.0:
-            of[name].refuse("is outside [0, 1]")
+        of[name].share()  # refuses what is none
     name, is_alarm = of["name"].text(), of["is_alarm"].boolean()
     if figures["n"] <= 0.0 or name in {window.name for window in monitor.windows}:
         field.refuse("has no rows, or the name of a window before")

@@ -12,7 +12,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, ShapeError, warn
-from calibrant.numerics import EPS, FloatArray, kish_size, normal_quantile, normalise_rows, project_simplex
+from calibrant.numerics import (
+    EPS,
+    FloatArray,
+    kish_size,
+    normal_quantile,
+    normalise_rows,
+    project_simplex,
+    two_columns,
+)
 from calibrant.prior.rates import weighted_rates
 from calibrant.prior.shift import PriorEstimate
 from calibrant.rows import by_class
@@ -208,7 +216,7 @@ def _columns(checked: Scores, name: str, kind: Prediction, labels: Labels) -> Fl
     p = by_class(checked, labels.classes, name).values
     if p.ndim == 1:
         check_one_column(labels, 1, "y_true")
-        p = np.column_stack((1.0 - p, p))
+        p = two_columns(p)
     if kind == "hard":
         p = np.eye(n_classes).take(p.argmax(axis=1), axis=0)
     return normalise_rows(p)

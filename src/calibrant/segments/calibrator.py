@@ -18,7 +18,7 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
 from calibrant.maps import Map, decode_map, term_logit
-from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax
+from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax, two_columns
 from calibrant.phrases import listed, under
 from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
@@ -233,7 +233,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
         if not self.map_.is_binary:
             return softmax(moved)
         q = expit(moved)
-        return q if rows.is_binary else np.column_stack((1.0 - q, q))
+        return q if rows.is_binary else two_columns(q)
 
     def facts(self) -> dict[str, str]:
         needed = listed(self.feature_names) or "none"

@@ -63,9 +63,7 @@ class SegmentReport(Readable):
     def decode(cls, field: DocumentField) -> SegmentReport:
         """Return the report that a document holds."""
         parts = field.members(("tried", "leaves", "n_rounds", "share", "decision"))
-        share = parts["share"].number()
-        if not 0.0 <= share <= 1.0:
-            parts["share"].refuse("is outside [0, 1]")
+        share = parts["share"].share()
         return cls(
             tuple(_decoded(item) for item in parts["tried"].items()),
             parts["leaves"].integer(minimum=2),

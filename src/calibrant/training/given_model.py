@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from calibrant.errors import DocumentError, InvalidInputError
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import FloatArray, IntArray, two_columns
 from calibrant.persistence import read_plain, write_whole
 from calibrant.training.model_base import EvalSet, Model, TrainedModel
 
@@ -40,7 +38,7 @@ class GivenModel(Model):
 
     def _predict(self, X: FloatArray) -> FloatArray:
         found = X[:, list(self.model_)]
-        return np.column_stack((1.0 - found[:, 0], found[:, 0])) if len(self.model_) == 1 else found
+        return two_columns(found[:, 0] if len(self.model_) == 1 else found)
 
     def _write(self, path: Path) -> None:
         write_whole(path, (json.dumps({"places": list(self.model_)}) + "\n").encode())

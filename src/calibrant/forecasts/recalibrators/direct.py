@@ -112,9 +112,7 @@ class ThresholdLevels(Layer):
     def decode(cls, body: DocumentField) -> Self:
         fields = body.members(("thresholds", "maps", "share"))
         thresholds = numbers_within_reach(fields["thresholds"], fields["thresholds"].rising())
-        share = fields["share"].number()
-        if not 0.0 <= share <= 1.0:
-            fields["share"].refuse("is outside [0, 1]")
+        share = fields["share"].share()
         return cls(thresholds, PackedMaps.decode(fields["maps"], thresholds.size, rises=False), share)
 
 
