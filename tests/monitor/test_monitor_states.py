@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from monitor_cases import rows, run
 
-from calibrant.cli import monitor as monitor_command
+from calibrant.cli import monitor_state
 from calibrant.errors import CalibrantError
 from calibrant.files import held
 from calibrant.monitor import CalibrationMonitor
@@ -99,7 +99,7 @@ def test_two_monitors_of_one_state_lose_no_window() -> None:
 
 
 def test_a_monitor_that_is_stuck_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitor_command, "_WAIT", 0.0)
+    monkeypatch.setattr(monitor_state, "_WAIT", 0.0)
     pq.write_table(rows(0.0), "t.parquet")
     with held(Path("s.json")):
         refused = run("monitor t.parquet --state s.json")

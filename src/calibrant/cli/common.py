@@ -15,7 +15,7 @@ import click
 from calibrant.cli.completing import complete_params
 from calibrant.errors import InvalidInputError
 from calibrant.files import open_target
-from calibrant.phrases import for_terminal
+from calibrant.phrases import figure, for_terminal
 
 if TYPE_CHECKING:
     from calibrant.report import pages
@@ -146,6 +146,11 @@ def write_page(report: pages.PageReport, target: str) -> None:
     text = {".json": report.json, ".md": report.markdown, ".markdown": report.markdown}.get(suffix, report.html)()
     with open_target(target) as file:
         file.write(text.encode(errors="backslashreplace"))
+
+
+def loss_text(value: float | None) -> str:
+    """Write a loss; documents hold none where it is infinite."""
+    return "infinite" if value is None else figure(value)
 
 
 def source_name(file: str) -> str:

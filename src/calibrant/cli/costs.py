@@ -67,17 +67,13 @@ def read_problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | 
     return problem, threshold, per
 
 
-def cost_columns(problem: Problem | None) -> list[str]:
-    """Return the names of the columns that hold costs; none where there is no problem."""
-    return [] if problem is None else problem.cost_columns
-
-
 def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
     import numpy as np
 
     weight = opened.request.weight
-    names = list(dict.fromkeys([*cost_columns(problem), *([] if per is None else [per])]))
+    costs = [] if problem is None else problem.cost_columns
+    names = list(dict.fromkeys([*costs, *([] if per is None else [per])]))
     opened.source.select(names)
     found = opened.read()
     if not names:

@@ -19,7 +19,7 @@ from calibrant.cli.decide_forecasts import (
     forecast_request,
     labelled,
 )
-from calibrant.cli.decide_promise import promise_command, to_promise
+from calibrant.cli.decide_promise import promise_command, promised_by
 from calibrant.cli.evaluate import as_table
 from calibrant.cli.gates import check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.table_options import data_options
@@ -106,18 +106,10 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
 
 def _promise(options: dict[str, Any], forecasts: ForecastRequest | None, level: float) -> Score:
     """Return what `decide promise` says of the rows that are measured."""
-    from calibrant.decisions import Policy, expected_loss
-
     for name in ("input", "missing", "weight", "time", "label_end", "positive", "classes"):
         if options[name] not in (None, "error"):
             raise InvalidInputError(f"--{name.replace('_', '-')} doesn't go with --fitted-to. Leave one of them out.")
-    problem, threshold, per = read_problem(options)
-    of = to_promise(options, forecasts, problem, per)
-    known = {"cluster": options["cluster"], "per": per}
-    how: dict[str, Any] = {key: None if name is None else of.table.column(name) for key, name in known.items()}
-    how |= {"costs": of.costs, "about": "rows", "level": level}
-    policy = Policy(of.problem, threshold=threshold)
-    return expected_loss(of.predictions, policy, calibrator=of.calibrator, fitted_to=of.fitted_to, **how)
+    return promised_by(options, forecasts, "rows", level)[0]
 
 
 def _decided(options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:

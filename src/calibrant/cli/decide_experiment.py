@@ -13,7 +13,7 @@ from calibrant.cli.completing import Names
 from calibrant.cli.forecast_columns import forecast_options, numbers_in, read_forecasts
 from calibrant.cli.gates import check_gates, gate_results, judge, parse_gates
 from calibrant.cli.option_texts import check_output, check_suffix, split_list
-from calibrant.errors import UnknownNameError, unknown_name
+from calibrant.errors import unknown_name
 from calibrant.files import open_target
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def experiment_command(
     found = decision_experiment(rows.forecast, rows.y, **how)
     name = found.best if judged is None else judged
     if name not in found.scores:
-        raise _unknown(name, list(found.scores))
+        raise unknown_name("recalibrator of --judge", name, found.scores)
     check_gates(gates, found.scores[name])
     document = {"file": rows.file, "n": rows.y.size, "columns": rows.columns, **found.to_dict()}
     document |= {"judged": name, **gate_results(gates, found.scores[name])} if gates else {}
@@ -111,20 +111,13 @@ def experiment_command(
     ctx.exit(judge(gates, found.scores[name], as_json=as_json))
 
 
-def _unknown(name: str, known: list[str]) -> UnknownNameError:
-    return unknown_name("recalibrator of --judge", name, known)
-
-
 def _write(found: DecisionExperiment, document: dict[str, Any], output: str) -> None:
     """Write the document or the picture."""
     with open_target(output) as file:
         if Path(output).suffix.lower() == ".json":
             file.write((json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
             return
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-
         from calibrant.displays import DecisionExperimentDisplay
 
         figure = DecisionExperimentDisplay(found).plot().figure_
-        FigureCanvasAgg(figure)
         figure.savefig(file, format=Path(output).suffix[1:].lower(), dpi=150)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from calibrant.cli import common
-from calibrant.cli.costs import COST_OPTIONS, cost_columns, read_problem
+from calibrant.cli.costs import COST_OPTIONS, read_problem
 from calibrant.cli.decide_forecasts import (
     FORECAST_OPTIONS,
     ForecastRequest,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from calibrant.decisions import CalibrationRows, Problem
     from calibrant.fitted import Fitted
+    from calibrant.results import Score
 
 _ABOUT = ("future", "rows")
 
@@ -41,11 +42,7 @@ class ToPromise(NamedTuple):
     columns: dict[str, Any]
     calibrator: Any
     fitted_to: CalibrationRows | None
-
-    @property
-    def costs(self) -> Any:
-        """The costs of the rows, where the losses need them."""
-        return self.table if self.problem.needs_costs else None
+    per: str | None
 
 
 @click.command(
@@ -75,28 +72,14 @@ def promise_command(**options: Any) -> None:
     With --fitted-to the promise is corrected by what promises were off by on rows with outcomes, and its interval
     carries how sure that is. Without it the predictions are taken for calibrated.
     """
-    from calibrant.decisions import Policy, expected_loss
     from calibrant.validation import check_choice
 
     as_json, about, level = options["as_json"], options["about"], options["level"]
     check_choice("about", about, _ABOUT)
-    forecasts = forecast_request(options)
-    problem, threshold, per = read_problem(options)
-    of = to_promise(options, forecasts, problem, per)
+    found, of = promised_by(options, forecast_request(options), about, level)
     table, columns = of.table, of.columns
-    found = expected_loss(
-        of.predictions,
-        Policy(of.problem, threshold=threshold),
-        calibrator=of.calibrator,
-        fitted_to=of.fitted_to,
-        about=about,
-        cluster=None if options["cluster"] is None else table.column(options["cluster"]),
-        costs=of.costs,
-        per=None if per is None else table.column(per),
-        level=level,
-    )
     if as_json:
-        columns = {**columns, "cluster": options["cluster"], "per": per}
+        columns = {**columns, "cluster": options["cluster"], "per": of.per}
         document = {"file": options["file"], "n": table.num_rows, "columns": columns, "about": about}
         common.write_json(document | {"actions": list(of.problem.actions), "scores": {found.name: found.to_dict()}})
         return
@@ -116,13 +99,22 @@ def promise_command(**options: Any) -> None:
     common.echo(f"{found.note.replace('fitted_to=', '--fitted-to')}\ninterval: {found.method}")
 
 
-def to_promise(
-    options: dict[str, Any], forecasts: ForecastRequest | None, problem: Problem, per: str | None
-) -> ToPromise:
-    """Read what a promise goes by, on probabilities or forecasts."""
+def promised_by(
+    options: dict[str, Any], forecasts: ForecastRequest | None, about: Literal["future", "rows"], level: float
+) -> tuple[Score, ToPromise]:
+    """Return what decisions on probabilities or forecasts are expected to cost, and what that goes by."""
+    from calibrant.decisions import Policy, expected_loss
+
+    problem, threshold, per = read_problem(options)
     if forecasts is None:
-        return _promised_rows(options, problem, per)
-    return _promised_forecasts(forecasts, options, problem, per)
+        of = _promised_rows(options, problem, per)
+    else:
+        of = _promised_forecasts(forecasts, options, problem, per)
+    named = {"cluster": options["cluster"], "per": per}
+    known: dict[str, Any] = {key: None if name is None else of.table.column(name) for key, name in named.items()}
+    known |= {"costs": of.table if of.problem.needs_costs else None, "about": about, "level": level}
+    policy = Policy(of.problem, threshold=threshold)
+    return expected_loss(of.predictions, policy, calibrator=of.calibrator, fitted_to=of.fitted_to, **known), of
 
 
 def _promised_rows(options: dict[str, Any], problem: Problem, per: str | None) -> ToPromise:
@@ -136,7 +128,7 @@ def _promised_rows(options: dict[str, Any], problem: Problem, per: str | None) -
     fitted_to = None
     if options["fitted_to"] is not None:
         fitted_to = _fit_rows(options, problem, calibrator, names)
-    return ToPromise(problem, table, scores, {"score": names}, calibrator, fitted_to)
+    return ToPromise(problem, table, scores, {"score": names}, calibrator, fitted_to, per)
 
 
 def _promised_forecasts(
@@ -149,7 +141,7 @@ def _promised_forecasts(
     costs_of(table, problem, options["file"])
     calibrator = None if options["calibrator"] is None else load_recalibrator(options["calibrator"])
     fitted_to = None if options["fitted_to"] is None else fitted_rows(request, options, problem)
-    return ToPromise(problem, table, forecast, columns, calibrator, fitted_to)
+    return ToPromise(problem, table, forecast, columns, calibrator, fitted_to, per)
 
 
 def _unlabelled(
@@ -161,7 +153,7 @@ def _unlabelled(
     source = open_rows(file, format=options["format"], table=options["table"])
     own = list(calibrator.score_names_ or ()) if calibrator is not None else []
     names = source.select(split_names(options["score"], source.names) or own or ["p"])
-    beside = [*cost_columns(problem), *(name for name in (per, options["cluster"]) if name is not None)]
+    beside = [*problem.cost_columns, *(name for name in (per, options["cluster"]) if name is not None)]
     table = source.read(list(dict.fromkeys([*names, *source.select(beside)])))
     for name in names:
         check_numbers(table.column(name), called(name, source.name))

@@ -123,12 +123,7 @@ class ForecastRows:
         """Return the finite numbers of the column that an option names; None where it names none."""
         if option not in self.extra:
             return None
-        from calibrant.tables import check_numbers
-        from calibrant.validation import as_scores
-
-        name = called(self.extra_names[option], self.file)
-        check_numbers(self.extra[option], name)
-        return as_scores(self.extra[option], name=name).values
+        return _numbers(self.extra[option], called(self.extra_names[option], self.file))
 
     @property
     def known(self) -> dict[str, Any]:
@@ -212,11 +207,15 @@ def _row_hash(columns: list[FloatArray], weight: FloatArray | None, y: FloatArra
 
 def number_column(found: pa.Table, name: str, where: str) -> FloatArray:
     """Return a column of finite numbers."""
+    return _numbers(found.column(name), called(name, where))
+
+
+def _numbers(column: pa.ChunkedArray, name: str) -> FloatArray:
     from calibrant.tables import check_numbers
     from calibrant.validation import as_scores
 
-    check_numbers(found.column(name), called(name, where))
-    return as_scores(found.column(name), name=called(name, where)).values
+    check_numbers(column, name)
+    return as_scores(column, name=name).values
 
 
 def numbers_in(option: str, given: str, example: str) -> list[float]:

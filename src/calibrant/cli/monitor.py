@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +12,11 @@ import click
 from calibrant.cli.common import echo, json_option, new_command, prose, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import WindowRequest, digest_of
+from calibrant.cli.monitor_state import load_state, open_state, write_state
 from calibrant.cli.monitor_unlabelled import UnlabelledRequest
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.table_options import data_options
 from calibrant.errors import InvalidInputError
-from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, listed
 
 if TYPE_CHECKING:
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Windows that the table shows, the last ones, and that a note names.
 _MOST_SHOWN, _MOST_NAMED = 20, 3
-#: Seconds that a monitor waits for another one of the same state.
-_WAIT = 30.0
 #: With fewer rows than this, others may be the same by chance.
 _LEAST_ROWS = 30
 
@@ -150,14 +146,14 @@ def command(
         if value is not None:
             raise InvalidInputError(f"--{name} is for --no-labels. Add that, or leave it out.")
     asked = WindowRequest(date, every, rows, missing)
-    with nullcontext() if state is None else open_target(state, private=True, wait=_WAIT) as out:
+    with open_state(state) as out:
         monitor = _load(state, alpha)
         seen = _watch(monitor, Request(**options).open(), asked)
         report = MonitorReport(monitor, title=title)
         if output is not None:
             write_page(report, output)
         if out is not None:  # last: what fails before leaves the state as it was, and may be done again
-            out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
+            write_state(out, monitor)
     notes = seen.notes(missing)
     if as_json:
         write_json({**report.summary(), "notes": notes})
@@ -258,21 +254,11 @@ def _count(monitor: CalibrationMonitor, windows: Iterable[WindowRows], asked: Wi
 
 
 def _load(state: str | None, alpha: float | None) -> CalibrationMonitor:
-    from calibrant import persistence
-    from calibrant.document_field import within
     from calibrant.monitor import CalibrationMonitor
 
     if state is None or not Path(state).exists():
         return CalibrationMonitor(alpha=0.01 if alpha is None else alpha)
-    document = persistence.read_plain(state)
-    with within(state):
-        monitor = CalibrationMonitor.from_dict(document)
-    if alpha is not None and alpha != monitor.alpha:
-        raise InvalidInputError(
-            f"--alpha {alpha:g}, but {state} was begun with {monitor.alpha:g}: to change it by what one has seen would "
-            "void the guarantee. Leave --alpha out, or begin a new state."
-        )
-    return monitor
+    return load_state(CalibrationMonitor, state, alpha)
 
 
 def as_table(monitor: CalibrationMonitor) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli.common import echo, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import file_places
+from calibrant.cli.monitor_state import load_state, open_state, write_state
 from calibrant.cli.option_texts import called, split_names
 from calibrant.errors import InvalidInputError
-from calibrant.files import open_target
 from calibrant.phrases import bracketed, count, figure, listed
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 _LEVEL, _MOST_SHOWN = 0.95, 20
 #: Rows from which on a window without a name is known again by its digest: two of fewer rows may have the same one.
 _LEAST_ROWS = 30
-_WAIT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,7 @@ class UnlabelledRequest:
         from calibrant.monitor import UnlabelledReport
 
         self.check()
-        state = self.state
-        with nullcontext() if state is None else open_target(state, private=True, wait=_WAIT) as out:
+        with open_state(self.state) as out:
             watched = self.columns_of(self.request.open(), is_new=True)
             monitor = self._monitor(watched[2])
             seen, passed = self._watch(monitor, *watched)
@@ -70,7 +66,7 @@ class UnlabelledRequest:
             if output is not None:
                 write_page(report, output)
             if out is not None and monitor is not None:
-                out.write((json.dumps(monitor.to_dict(), allow_nan=False) + "\n").encode())
+                write_state(out, monitor)
         notes = [f"{listed(passed, most=3)} counted before, and passed over."] if passed else []
         if n_skipped := watched[0].source.n_skipped:
             notes.append(f"{count(n_skipped, 'row')} left out for missing values.")
@@ -93,8 +89,6 @@ class UnlabelledRequest:
 
     def _monitor(self, columns: dict[str, Any]) -> DriftMonitor | None:
         """Return the monitor of drift: that of the state, or a new one of the reference rows."""
-        from calibrant import persistence
-        from calibrant.document_field import within
         from calibrant.monitor import DriftMonitor
 
         if self.reference is None:
@@ -103,14 +97,7 @@ class UnlabelledRequest:
             request = replace(self.request, file=self.reference, table=None, weight=None)
             reference = self.columns_of(request.open(), is_new=False)[2]
             return DriftMonitor(reference, alpha=0.01 if self.alpha is None else self.alpha)
-        document = persistence.read_plain(self.state)
-        with within(self.state):
-            monitor = DriftMonitor.from_dict(document)
-        if self.alpha is not None and self.alpha != monitor.alpha:
-            raise InvalidInputError(
-                f"--alpha {self.alpha:g}, but {self.state} was begun with {monitor.alpha:g}: to change it by what one "
-                "has seen would void the guarantee. Leave --alpha out, or begin a new state."
-            )
+        monitor = load_state(DriftMonitor, self.state, self.alpha)
         if set(monitor.names) != set(columns):
             raise InvalidInputError(
                 f"{self.state} watches {listed(list(monitor.names))}, and these options name {listed(list(columns))}. "

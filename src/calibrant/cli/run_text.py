@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calibrant.cli.common import prose, table
+from calibrant.cli.common import loss_text, prose, table
 from calibrant.cli.money_text import money_text, thresholds_text
 from calibrant.cli.walk_forward import windows_lines
 from calibrant.phrases import bracketed, count, figure
@@ -161,8 +161,3 @@ def differences_table(stacking: dict[str, Any]) -> str:
     ]
     level = f"{100 * stacking['methods'][0]['skill']['level']:g}% interval"
     return "\n" + table(["log loss, calibrated less raw", "", level], rows)
-
-
-def loss_text(value: float | None) -> str:
-    """Write a loss; documents hold none where it is infinite."""
-    return "infinite" if value is None else figure(value)

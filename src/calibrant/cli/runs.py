@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calibrant.cli import choices
-from calibrant.cli.common import Group, echo, json_option, table, write_json
+from calibrant.cli.common import Group, echo, json_option, loss_text, table, write_json
 from calibrant.errors import CalibrantError, DocumentError, InvalidInputError
 from calibrant.phrases import count
 
@@ -193,7 +193,6 @@ def _table(lines: list[list[str]]) -> str:
 
 def _line(run: Run) -> list[str]:
     """Return the row of a run: each figure before and after, the log loss of class frequencies, and skill over it."""
-    from calibrant.cli.run_text import loss_text
     from calibrant.training import AFTER, BEFORE, NO_SKILL
 
     forecasts = run.metrics["test"]["forecasts"]

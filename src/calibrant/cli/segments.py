@@ -16,7 +16,7 @@ from calibrant.cli.completing import Names
 from calibrant.cli.data import FileRows, OpenedFile, Request
 from calibrant.cli.evaluate import as_model_table
 from calibrant.cli.fit import fit_large, new_calibrator, out_of_fold_values, table_of_values
-from calibrant.cli.option_texts import check_output, check_suffix, with_label_end
+from calibrant.cli.option_texts import check_output, check_suffix, split_list, with_label_end
 from calibrant.cli.report import report_on, scores_before
 from calibrant.cli.table_options import data_options, segment_options
 from calibrant.errors import InvalidInputError, InvalidLabelError
@@ -145,7 +145,6 @@ def _numbers_explained() -> Iterator[None]:
 
 def new_segments(method: str, input: str | None, seed: int, options: Mapping[str, Any]) -> SegmentCalibrator:
     """Return an unfitted calibrator by segments."""
-    from calibrant.cli.option_texts import split_list
     from calibrant.segments import SegmentCalibrator
 
     made = new_calibrator(method, {} if input is None else {"input": input})

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli.common import prose, table
+from calibrant.cli.common import loss_text, prose, table
 from calibrant.cli.completing import ParamType
 from calibrant.errors import InvalidInputError
-from calibrant.phrases import bracketed, count, figure, quoted
+from calibrant.phrases import bracketed, count, quoted
 
 if TYPE_CHECKING:
     from calibrant.training import Run
@@ -63,7 +63,7 @@ def skill_table(found: dict[str, Any]) -> str:
     rows = []
     for one in _every(found):
         skill = one["skill"][AFTER]["log_loss"]
-        losses = [_value(one["log_loss"][name]) for name in (BEFORE, AFTER, NO_SKILL)]
+        losses = [loss_text(one["log_loss"][name]) for name in (BEFORE, AFTER, NO_SKILL)]
         value = "" if skill["value"] is None else f"{skill['value']:+z.4f}"
         rows.append([str(one["window"]), one["from"][:10], f"{one['n_rows']:,}", *losses, value, _interval(skill)])
     level = f"{100 * found['interval']['level']:g}% interval"
@@ -78,7 +78,7 @@ def change_table(found: dict[str, Any]) -> str:
     for one in _every(found):
         change = one["calibrated_minus_raw"]["log_loss"]
         value = "infinite" if change["value"] is None else f"{change['value']:+z.4f}"
-        errors = [_value(one["ece"][name]["value"]) for name in (BEFORE, AFTER)]
+        errors = [loss_text(one["ece"][name]["value"]) for name in (BEFORE, AFTER)]
         worse = {True: "worse", False: "", None: "too short"}[one["is_worse"]]
         rows.append(
             [str(one["window"]), value, _interval(change), worse, *errors, _growth(one, AFTER), _growth(one, HOLD)]
@@ -101,7 +101,3 @@ def _growth(one: dict[str, Any], name: str) -> str:
     if path is None:
         return ""
     return "all lost" if path["growth"]["value"] is None else f"{path['growth']['value']:+z.4f}"
-
-
-def _value(value: float | None) -> str:
-    return "infinite" if value is None else figure(value)
