@@ -98,7 +98,6 @@ from calibrant.forecasts.evaluation import crps_change as crps_change, scores_an
 from calibrant.forecasts.given_levels import as_interval_level as as_interval_level
 from calibrant.forecasts.pit import curve_of as curve_of, histogram_of as histogram_of
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS as RECALIBRATORS
-from calibrant.forecasts.regions import as_region as as_region
 from calibrant.forecasts.scores import Outcomes as Outcomes, read_outcomes as read_outcomes
 from calibrant.forecasts.verdict import (
     first_advice as first_advice,

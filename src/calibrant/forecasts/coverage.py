@@ -13,7 +13,7 @@ from calibrant.errors import InvalidProbabilityError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import given_levels, is_within_levels
 from calibrant.forecasts.kinds import QuantileForecast, SampleForecast
-from calibrant.forecasts.points import as_rising_levels, central_ends
+from calibrant.forecasts.points import as_rising_levels, central_ends, central_levels
 from calibrant.forecasts.recalibrated import DerivedForecast
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_is_covered
 from calibrant.metrics import Estimate, named_scores
@@ -138,9 +138,7 @@ def coverage_of(rows: Outcomes, levels: FloatArray | None, level: float, evaluat
         f"below@{each:g}": rows.rate_estimate((rows.y <= quantiles[:, k]).astype(np.float64), level)
         for k, each in enumerate(levels)
     }
-    low, high = levels, 1.0 - levels[::-1]
-    is_end = np.isclose(low[:, None], high, rtol=0.0, atol=1e-9).any(axis=1) & (low > 0.0) & (low < 0.5 - 1e-9)
-    central = [round(1.0 - 2.0 * float(each), 9) for each in low[is_end][::-1]]
+    central = central_levels(levels)[::-1]
     covered, widths = {}, {}
     for each in central:
         covered[f"coverage@{each:g}"] = rows.rate_estimate(row_is_covered(rows, each), level)

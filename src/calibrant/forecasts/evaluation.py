@@ -19,13 +19,9 @@ from calibrant.forecasts.calibration import (
     table_of_errors,
 )
 from calibrant.forecasts.coverage import promised_coverage
-from calibrant.forecasts.decisions import (
-    SCALE,
-    ReliabilityGaps,
-    table_of_gaps,
-)
+from calibrant.forecasts.decisions import SCALE, ReliabilityGaps, table_of_gaps
 from calibrant.forecasts.given_levels import as_interval_level, given_levels, is_within_levels
-from calibrant.forecasts.noise import GapByChance, gap_noise, level_noise, noise_in_bins
+from calibrant.forecasts.noise import GapByChance, floor_rows, gap_noise, level_noise, noise_in_bins
 from calibrant.forecasts.regions import as_region, row_region_crps
 from calibrant.forecasts.scores import (
     Outcomes,
@@ -43,8 +39,6 @@ from calibrant.phrases import count
 from calibrant.results import Score, Scores
 from calibrant.validation import ArrayLike, as_generator, check_fraction
 
-#: Rows that the noise floors are measured on: those of more rows are smaller by the root of the ratio.
-_FLOOR_ROWS = 2_000
 #: Draws from which the noise floors are taken.
 _FLOOR_DRAWS = 20
 #: Thresholds at which the noise of the threshold calibration errors is followed.
@@ -244,7 +238,7 @@ def measured_gaps(rows: Outcomes, errors: ThresholdErrors, gaps: ReliabilityGaps
 
 
 def _chances(rows: Outcomes, share: float, rng: np.random.Generator) -> dict[str, GapByChance]:
-    kept = rows.as_independent().take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
+    kept = floor_rows(rows, rng)
     bins = bins_of_rows(kept, *_BINS)  # they go by the forecasts alone
     drawn = (kept.drawn(rng) for _ in range(_FLOOR_DRAWS))
     found = [measured_gaps(each, table_of_errors(each), table_of_gaps(each), bins) for each in drawn]

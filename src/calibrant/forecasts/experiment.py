@@ -18,7 +18,7 @@ from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.decisions import SCALE, ReliabilityGaps, table_of_gaps
 from calibrant.forecasts.evaluation import bounded_estimate, design_effect, scores_of
-from calibrant.forecasts.noise import GapByChance, gap_noise
+from calibrant.forecasts.noise import GapByChance, floor_rows, gap_noise
 from calibrant.forecasts.recalibrators.base import RECALIBRATORS, Recalibrator
 from calibrant.forecasts.scores import Outcomes, read_outcomes, row_log_score
 from calibrant.metrics import Estimate
@@ -30,9 +30,9 @@ from calibrant.validation import ArrayLike, as_generator, check_fraction, check_
 
 #: The forecasts as they are, beside the recalibrated ones.
 NONE = "none"
-#: Groups of rows that are left out one by one for the interval of a change, draws of a noise floor, and the rows and
-#: thresholds that these go by.
-_GROUPS, _DRAWS, _FLOOR_ROWS, _FLOOR_THRESHOLDS = 20, 20, 2_000, 25
+#: Groups of rows that are left out one by one for the interval of a change, draws of a noise floor, and the thresholds
+#: that both go by.
+_GROUPS, _DRAWS, _FLOOR_THRESHOLDS = 20, 20, 25
 #: Rows that either part must have.
 _LEAST = 20
 _COLUMNS = ("gap", "change", "within_chance", "promised_loss", "decision_loss", "regret", "crps")
@@ -301,10 +301,10 @@ def _scores(
         "gap": bounded_estimate(gaps.mean, noise, floors[0], level),
         "change": change,
         "max_gap": bounded_estimate(gaps.max, largest, floors[1], level),
-        "within_chance": _plain(_within_chance(rows, gaps, level)),
-        "promised_loss": _plain(float(promised.mean())),
-        "decision_loss": _plain(float(realised.mean())),
-        "regret": _plain(float((realised - least).mean())),
+        "within_chance": Estimate.of_value(_within_chance(rows, gaps, level)),
+        "promised_loss": Estimate.of_value(float(promised.mean())),
+        "decision_loss": Estimate.of_value(float(realised.mean())),
+        "regret": Estimate.of_value(float((realised - least).mean())),
         "crps": rows.mean_estimate(rows.forecast.crps(rows.y), level, least=0.0),
     }
     if rows.forecast.has_density:
@@ -312,19 +312,19 @@ def _scores(
     return Scores(scores_of(found, rows, level, "held-out"), verdict="")
 
 
-def _plain(value: float) -> Estimate:
-    return Estimate(value, math.nan, math.nan, "none")
-
-
 def _floors(rows: Outcomes, gaps: ReliabilityGaps, scale: float, level: float, seed: int) -> list[GapByChance]:
     """Return the noise floors of the mean and of the greatest gap: those of outcomes drawn from the forecasts."""
     rng = np.random.default_rng(seed)
-    part = rows.as_independent().take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
-    y0 = gaps.y0[np.unique(np.linspace(0, gaps.y0.size - 1, _FLOOR_THRESHOLDS).astype(np.intp))]
+    part = floor_rows(rows, rng)
+    y0 = _some_thresholds(gaps)
     shrink = math.sqrt(part.effective_size / rows.effective_size)
     drawn = [table_of_gaps(part.drawn(rng), y0, gaps.alpha, gaps.cost, scale) for _ in range(_DRAWS)]
     found = [d.mean for d in drawn], [d.max for d in drawn]
     return [GapByChance.of_draws(shrink * np.array(each), 1.0 - level) for each in found]
+
+
+def _some_thresholds(gaps: ReliabilityGaps) -> FloatArray:
+    return gaps.y0[np.unique(np.linspace(0, gaps.y0.size - 1, _FLOOR_THRESHOLDS).astype(np.intp))]
 
 
 def _within_chance(rows: Outcomes, gaps: ReliabilityGaps, level: float) -> float:
@@ -363,7 +363,7 @@ def _change(
     code = np.arange(len(before)) if units is None else units.code
     n = int(code.max()) + 1
     groups = np.random.default_rng(seed).permutation(n) % min(_GROUPS, n)
-    y0 = gaps.y0[np.unique(np.linspace(0, gaps.y0.size - 1, _FLOOR_THRESHOLDS).astype(np.intp))]
+    y0 = _some_thresholds(gaps)
 
     def difference(kept: Any, y0: FloatArray) -> float:
         one, other = (table_of_gaps(each.take(kept), y0, gaps.alpha, gaps.cost, scale).mean for each in (after, before))

@@ -7,14 +7,12 @@ import numpy as np
 from calibrant.errors import InvalidInputError
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.kinds import QuantileForecast
-from calibrant.forecasts.points import central_ends
+from calibrant.forecasts.points import SAME_LEVEL, central_ends
 from calibrant.numerics import FloatArray
 from calibrant.validation import check_fraction
 
 #: The level of central intervals that are scored where none is asked for.
 INTERVAL_LEVEL = 0.9
-#: Levels that differ by less are one.
-_SAME = 1e-9
 
 
 def given_levels(forecast: object) -> FloatArray | None:
@@ -25,7 +23,7 @@ def given_levels(forecast: object) -> FloatArray | None:
 def is_within_levels(forecast: Forecast, *levels: float) -> bool:
     """Say whether no level lies beyond those that are given."""
     given = given_levels(forecast)
-    return given is None or bool(given[0] - _SAME <= min(levels) and max(levels) <= given[-1] + _SAME)
+    return given is None or bool(given[0] - SAME_LEVEL <= min(levels) and max(levels) <= given[-1] + SAME_LEVEL)
 
 
 def as_interval_level(level: float | None, forecast: Forecast, *, name: str = "interval_level") -> float | None:

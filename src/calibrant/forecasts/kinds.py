@@ -15,6 +15,7 @@ from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.points import (
     as_numbers,
     as_rising_levels,
+    central_levels,
     check_rising,
     frozen,
     is_number,
@@ -227,9 +228,7 @@ class QuantileForecast(PiecewiseForecast):
     @property
     def central_levels(self) -> list[float]:
         """The levels of the central intervals that two of the quantiles are the ends of, the widest first."""
-        low, high = self._levels[0], 1.0 - self._levels[0][::-1]
-        pairs = np.isclose(low[:, None], high, rtol=0.0, atol=1e-9).any(axis=1)
-        return [round(1.0 - 2.0 * float(each), 9) for each in low[pairs & (low > 0.0) & (low < 0.5)]]
+        return central_levels(self._levels[0])
 
 
 class GridForecast(PiecewiseForecast):

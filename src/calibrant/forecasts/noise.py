@@ -19,6 +19,8 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.readable import Readable
 from calibrant.validation import ArrayLike, as_generator, as_weight, check_fraction, check_integer
 
+#: Rows that noise floors are measured on: those of more rows are smaller by the root of the ratio.
+_FLOOR_ROWS = 2_000
 #: Random subsets that the rows are divided into: their sums show how much sums over rows vary.
 _N_SUBSETS = 100
 _DRAWS = 200
@@ -124,6 +126,11 @@ def noise_floor(
     found = [metric(forecast, forecast.sample(1, generator)[:, 0], sample_weight=weight) for _ in range(n_draws)]
     low, high = np.quantile(found, [0.5 - 0.5 * level, 0.5 + 0.5 * level]).tolist()
     return NoiseFloor(float(np.mean(found)), low, high, level, len(found))
+
+
+def floor_rows(rows: Outcomes, rng: np.random.Generator) -> Outcomes:
+    """Return the rows that the noise floors of a sample go by: some of many, as if they were independent."""
+    return rows.as_independent().take(np.sort(rng.choice(len(rows), min(len(rows), _FLOOR_ROWS), replace=False)))
 
 
 class RandomSubsets:

@@ -373,10 +373,8 @@ def _sizes(rows: Outcomes, n: int, level: float, cumulative: bool) -> FloatArray
     if not rows.dependence:
         return size
     subsets = RandomSubsets(rows, np.random.default_rng(0))
-    influences, share = (
-        subsets.influences(_place(rows, n), n),
-        np.bincount(_place(rows, n), weights=rows.weights, minlength=n),
-    )
+    place = _place(rows, n)
+    influences, share = subsets.influences(place, n), np.bincount(place, weights=rows.weights, minlength=n)
     share = share / share.sum()
     if cumulative:
         influences, share = influences.cumsum(axis=1), share.cumsum()

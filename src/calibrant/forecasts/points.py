@@ -13,6 +13,8 @@ from calibrant.validation import ArrayLike, as_scores, check_integer, check_same
 
 #: Outcomes and parameters are at most this, so that sums of their squares are ordinary numbers.
 LARGEST = 1e100
+#: Levels that differ by less are one.
+SAME_LEVEL = 1e-9
 #: Decimals of levels that are computed: more is rounding.
 _LEVEL_DIGITS = 15
 
@@ -89,6 +91,15 @@ def refuse(
 def central_ends(level: float) -> tuple[float, float]:
     """Return the levels of the ends of a central interval: 0.05 and 0.95 of 0.9, without the rounding of 1 - 0.9."""
     return round(0.5 - 0.5 * level, _LEVEL_DIGITS), round(0.5 + 0.5 * level, _LEVEL_DIGITS)
+
+
+def central_levels(levels: FloatArray) -> list[float]:
+    """Return the levels of the central intervals that two of some rising levels are the ends of, the widest first."""
+    low, high = levels, 1.0 - levels[::-1]
+    is_end = (
+        np.isclose(low[:, None], high, rtol=0.0, atol=SAME_LEVEL).any(axis=1) & (low > 0.0) & (low < 0.5 - SAME_LEVEL)
+    )
+    return [round(1.0 - 2.0 * float(each), 9) for each in low[is_end]]
 
 
 def is_number(value: object) -> bool:
