@@ -96,7 +96,6 @@ from calibrant.metrics.estimates import (
     mean_over_units as mean_over_units,
     measured_rows as measured_rows,
     named_scores as named_scores,
-    normal_estimate as normal_estimate,
     rate_estimate as rate_estimate,
     wilson as wilson,
 )
@@ -113,7 +112,6 @@ from calibrant.metrics.model_comparison import (
     compare_model_rows as compare_model_rows,
     read_models as read_models,
 )
-from calibrant.metrics.multicalibration import multicalibration_of_rows as multicalibration_of_rows
 from calibrant.metrics.multiclass import RowValues as RowValues
 from calibrant.metrics.out_of_fold_ece import ece_of_new_rows as ece_of_new_rows
 from calibrant.metrics.paired_differences import COMPARED as COMPARED
@@ -123,9 +121,7 @@ from calibrant.metrics.parts import (
     groups_of_rows as groups_of_rows,
 )
 from calibrant.metrics.proper_scores import (
-    brier_losses as brier_losses,
     brier_of as brier_of,
-    log_losses as log_losses,
     loss_less as loss_less,
     row_brier as row_brier,
     row_log_loss as row_log_loss,

@@ -11,7 +11,6 @@ from calibrant.metrics.audit import DRAWS, Audit, audit_rows, segment_rows
 from calibrant.metrics.segments import SegmentSettings
 from calibrant.phrases import count, deviations, figure, p_value
 from calibrant.results import Plain
-from calibrant.rows import Rows
 from calibrant.validation import ArrayLike
 
 
@@ -132,11 +131,4 @@ def multicalibration_error(
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes, "pos_label": pos_label}
     rows = segment_rows(y_true, y_prob, features, categorical, sample_weight=sample_weight, **what)
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=n_bins, max_levels=max_levels)
-    return multicalibration_of_rows(rows, settings, n_draws=n_draws, rng=rng)
-
-
-def multicalibration_of_rows(
-    rows: Rows, settings: SegmentSettings, *, n_draws: int = DRAWS, rng: int | np.random.Generator | None = 0
-) -> MulticalibrationError:
-    """Measure checked rows with features, as `multicalibration_error` does."""
     return MulticalibrationError.of_audit(audit_rows(rows, settings, n_draws=n_draws, rng=rng))

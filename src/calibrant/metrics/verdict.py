@@ -168,16 +168,14 @@ def _of_rows(scores: Mapping[str, Score], test: JointTest) -> Verdict:
     words = f"No miscalibration found: {_none_found(scores)}; {tested}.{_alone(scores)}"
     if is_small:
         words = f"{words} Calibrated to within {rate(within)}: a larger error is ruled out."
-        headline, answer, action = f"Calibrated to within {rate(within)}", "Yes. ", "leave"
+        headline, answer = f"Calibrated to within {rate(within)}", "Yes. "
     else:
         rows = count(gap.n, "row")
         words = f"{words} With {rows} the intervals are wide: an error of {rate(within)} can't be ruled out."
-        headline, answer, action = "No error found, on too few rows to be sure", "Not shown either way. ", "collect"
+        headline, answer = "No error found, on too few rows to be sure", "Not shown either way. "
     state: State = "calibrated" if is_small else "unclear"
-    return Verdict(
-        state, headline, answer + words, words, "No direction is shown.", "Nowhere in particular.",
-        *_advice(scores, "leave" if action == "leave" else "collect"),
-    )  # fmt: skip
+    advice = _advice(scores, "leave" if is_small else "collect")
+    return Verdict(state, headline, answer + words, words, "No direction is shown.", "Nowhere in particular.", *advice)
 
 
 def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | None) -> Verdict:
@@ -188,13 +186,10 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
     is_column_off = is_rejected and combined(of_column) < 1.0 - gap.level
     is_some_class_off = is_rejected and test.strongest.startswith("class ")
     is_mean_off = _is_mean_off(gap, test)
-    direction = (
-        _direction(scores, spread, is_mean_off=is_mean_off)
-        if is_column_off
-        else "classes"
-        if is_class_off or is_some_class_off
-        else "impossible"
-    )
+    if is_column_off:
+        direction = _direction(scores, spread, is_mean_off=is_mean_off)
+    else:
+        direction = "classes" if is_class_off or is_some_class_off else "impossible"
     said, where = [], []
     if direction == "reversed":
         said.append(f"Predictions run the wrong way: the AUC is {scores['auc'].value:.3f}.")
