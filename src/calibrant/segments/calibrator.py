@@ -17,7 +17,7 @@ from calibrant.calibrators import (
 from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError
 from calibrant.fitted import MapFitted, apply_map, as_one_score
-from calibrant.maps import Map, decode_map, term_logit
+from calibrant.maps import Map, decode_map, softmax_formula, term_logit
 from calibrant.numerics import LEAST, FloatArray, clip_open, expit, logit, open_ends, softmax, two_columns
 from calibrant.phrases import listed, under
 from calibrant.row_stream import RowStream
@@ -249,7 +249,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
             return super().formula(b, scores, n_columns)
         if not self.map_.is_binary:
             logs = b.hold(b.ln(b.clip(self.map_.formula(b, scores), LEAST, 1.0)))
-            return _softmax_formula(b, self.moved_formula(b, logs))
+            return softmax_formula(b, self.moved_formula(b, logs))
         q = super().formula(b, scores, n_columns)
         positive = q if n_columns == 1 else b.column(q, 1)
         z = b.hold(term_logit(b, b.clip(positive, *open_ends(LEAST))))
@@ -310,8 +310,3 @@ def _rows_of_shares(scores: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | 
     if not 0.0 < float(w @ share) < float(w.sum()):
         raise InvalidInputError(f"y is {share.max():g} in every row with weight. Pass rows of both classes.")
     return twice.counted()
-
-
-def _softmax_formula(b: Builder, z: Term) -> Term:
-    e = b.hold(b.exp(b.hold(z) - b.largest(z)))
-    return e / b.total(e)
