@@ -93,9 +93,9 @@ def whole_file(path: Path, *, private: bool = False, wait: float = 0.0) -> Itera
 
 
 @contextmanager
-def held(path: Path, *, wait: float = 0.0) -> Iterator[None]:
+def held(path: Path) -> Iterator[None]:
     """Keep other processes from writing a path, or holding it, whether anything is there or not."""
-    with _new_file(path, 0o600, wait):
+    with _new_file(path, 0o600, 0.0):
         yield
 
 

@@ -160,7 +160,7 @@ def test_weights_are_the_constrained_minimiser():
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    np.testing.assert_allclose(_blend_weights(z, sample), theirs.x, atol=1e-5)
+    np.testing.assert_allclose(_blend_weights(z, sample, np.zeros(4, dtype=bool)), theirs.x, atol=1e-5)
 
 
 def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():

@@ -104,7 +104,7 @@ def test_weights_are_those_of_a_general_solver():
     rng = np.random.default_rng(0)
     z = log_softmax(rng.normal(size=(4 * 80, 3))).reshape(4, 80, 3)
     codes, w = rng.integers(0, 3, 80), rng.uniform(0.5, 2.0, 80)
-    found = _pool_weights(z, codes, w)
+    found = _pool_weights(z, codes, w, np.zeros(4, dtype=bool))
     share = w * (80 / w.sum())
 
     def objective(a):
@@ -337,7 +337,7 @@ def test_what_changes_next_to_nothing_gets_no_weight():
     z = np.log(np.array([p, p * np.exp(rng.normal(size=p.shape) * 0.002), power(p, 3.0)]))
     z = log_softmax(z.reshape(-1, 3)).reshape(z.shape)
     w = np.ones(codes.size)
-    assert (_pool_weights(z, codes, w)[:2] > 0.1).all()
+    assert (_pool_weights(z, codes, w, np.zeros(3, dtype=bool))[:2] > 0.1).all()
     kept = _pool_weights(z, codes, w, np.array([False, True, True]))
     assert kept[0] == pytest.approx(1.0)
     assert _pool_weights(z, codes, w, np.array([True, False, False]))[1] == pytest.approx(1.0)  # those that may go only

@@ -251,8 +251,7 @@ class AutoCalibrator(BinaryCalibrator):
         if falls:  # the rising fits are of the negative class
             data = turned(data)
             summary = data.summary()
-        is_dependent = isinstance(data, Rows) and (data.cluster is not None or data.time is not None)
-        if is_dependent and isinstance(data, Rows):
+        if isinstance(data, Rows) and data.declared:
             sample, n = some_of(data, self.seed), data.n_rows
         else:
             sample, n = sample_of(summary, self.seed)
@@ -425,7 +424,7 @@ def _by_fit(tried: dict[str, _Fit], sample: Rows, folds: list[Split]) -> FloatAr
     return out
 
 
-def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray | None = None) -> FloatArray:
+def _blend_weights(z: FloatArray, sample: Rows, may_go: BoolArray) -> FloatArray:
     """Return the weights of the candidates in a mean of their logits `z`, shape (J, n)."""
     n_tried, n = z.shape
     z = np.clip(z, -MOST_LOGIT, MOST_LOGIT)

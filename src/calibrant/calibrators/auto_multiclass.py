@@ -201,9 +201,7 @@ def _by_fit(name: str, fit: _Fit, rows: Rows, folds: list[Split]) -> FloatArray:
     return np.maximum(out, np.log(SMALLEST_CLIP))
 
 
-def _pool_weights(
-    z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray, may_go: BoolArray | None = None
-) -> FloatArray:
+def _pool_weights(z: FloatArray, codes: npt.NDArray[np.intp], w: FloatArray, may_go: BoolArray) -> FloatArray:
     """Return the weights of the candidates in a product of their probabilities, `z` their logarithms, (J, n, K)."""
     n_tried, n, _ = z.shape
     z = np.maximum(z, -MOST_LOGIT)

@@ -21,8 +21,8 @@ def least_weights(
     derivatives: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
     *,
     n_tried: int,
-    may_go: BoolArray | None = None,
-    most_rise: float = 0.0,
+    may_go: BoolArray,
+    most_rise: float,
 ) -> FloatArray:
     """Return the weights on the simplex that minimise a log loss, in rows, plus PULL |weights - equal ones|^2.
 
@@ -39,8 +39,6 @@ def least_weights(
         return gradient + 2.0 * PULL * (at - equal), hessian + 2.0 * PULL * np.eye(n_tried)
 
     found = newton_on_simplex(loss, pulled, equal, least_gain=_LEAST_GAIN)
-    if may_go is None:
-        return found
     return without_idle(found, log_loss, pulled, may_go=may_go, most_rise=most_rise)
 
 

@@ -41,15 +41,13 @@ def check_folding(cv: Folding) -> Folding:
     return cv if is_splitter else check_integer("cv", cv, minimum=2)
 
 
-def row_splits(
-    rows: Rows, cv: Folding, *, rng: int = 0, most: int | None = None, strata: IntArray | None = None
-) -> list[Split]:
-    """Split rows into folds, of a number at most `most`, or as a splitter does, each held out once at most.
+def row_splits(rows: Rows, cv: Folding, *, rng: int = 0, strata: IntArray | None = None) -> list[Split]:
+    """Split rows into folds, or as a splitter does, each held out once at most.
 
     What a splitter puts on both sides of a split, of one cluster or with labels that overlap, is not fitted to.
     """
     if not hasattr(cv, "split"):
-        found = _splits_of_folds(rows, rows.folds(min(cv, most or rows.n_rows), rng=rng, strata=strata))
+        found = _splits_of_folds(rows, rows.folds(min(cv, rows.n_rows), rng=rng, strata=strata))
     else:
         found = list(_splits_by(cv, rows))
     if len(found) < 2:

@@ -248,8 +248,7 @@ def _with_room(decided: Decided) -> Decided:
     may = allowed(decided)
     if may is None:
         return decided
-    (name,) = decided.policy.problem.capacity
-    a = decided.policy.actions.index(name)
+    (a,) = decided.policy.capacity_by_number
     realised = decided.realised.copy()
     realised[~may, a] = realised[~may, 1 - a]
     return replace(decided, realised=realised)

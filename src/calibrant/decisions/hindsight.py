@@ -57,15 +57,14 @@ def allowed(decided: Decided) -> BoolArray | None:
     """
     if not decided.policy.problem.capacity or not decided.is_policy:
         return None
-    (name,) = decided.policy.problem.capacity
-    a = decided.policy.actions.index(name)
+    ((a, most),) = decided.policy.capacity_by_number.items()
     gain = decided.expected[:, 1 - a] - decided.expected[:, a]
     per = np.zeros(gain.size, dtype=np.int64) if decided.per is None else decided.per
     order = np.lexsort((np.arange(gain.size), -gain, per))
     firsts = np.searchsorted(per[order], np.arange(per.max() + 1))
     rank = np.empty(gain.size, dtype=np.int64)
     rank[order] = np.arange(gain.size) - firsts[per[order]]
-    return np.asarray(rank < decided.policy.problem.capacity[name])
+    return np.asarray(rank < most)
 
 
 def least_within_capacity(decided: Decided) -> FloatArray:

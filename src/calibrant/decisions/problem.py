@@ -377,12 +377,12 @@ class Problem:
         assert self.ranges is not None  # noqa: S101
         return lost_by_class(self.loss_of_rows(y.size, costs), self.ranges.codes(y, costs))
 
-    def read_predictions(self, predictions: Any, costs: Any, *, name: str = "predictions") -> Scores:
+    def read_predictions(self, predictions: Any, costs: Any) -> Scores:
         """Check probabilities, in the order of the classes; of ranges, return those that a forecast gives."""
         if not self.is_of_number:
-            return self.read_probabilities(predictions, name=name)
+            return self.read_probabilities(predictions)
         assert self.ranges is not None  # noqa: S101
-        return Scores(self.ranges.probabilities(as_distributions(predictions, name), costs), NUMPY)
+        return Scores(self.ranges.probabilities(as_distributions(predictions, "predictions"), costs), NUMPY)
 
     def read_probabilities(self, given: ArrayLike, *, name: str = "predictions", by_labels: bool = False) -> Scores:
         """Check probabilities, and put named columns in the order of the classes, unless labels are to name these."""
