@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ def test_path_leads_to_the_value() -> None:
         (lambda f: f.number(), True, "true is not a number"),
         (lambda f: f.number(), float("inf"), "inf is not a finite number"),
         (lambda f: f.number(), 2**53 + 1, "9007199254740993 is a whole number that float64 can't hold exactly"),
+        (lambda f: f.number(), None, "null is not a number"),
+        (lambda f: f.fraction(), 1.0, r"1\.0 is outside \(0, 1\)"),
         (lambda f: f.numbers(minimum=3), [1.0, 2.0], "a list of 2 is too short: it needs at least 3"),
         (lambda f: f.probabilities(), [0.5, 1.5], r"\[1\]: 1.5 is outside \[0, 1\]"),
         (lambda f: f.rising(), [0.5, 0.5], r"\[1\]: 0.5 is not above f\[0\] = 0.5, but these must rise strictly"),
@@ -62,7 +65,8 @@ def test_wrong_value_is_refused(read: Any, value: Any, problem: str) -> None:
 
 
 def test_right_values_are_returned() -> None:
-    assert field(3).number() == 3.0
+    assert field(3).number() == field(3).number(null=0.0) == 3.0
+    assert field(None).number(null=-math.inf) == -math.inf
     assert field([0.5, 1]).numbers().tolist() == [0.5, 1.0]
     assert field(["b", "a"]).names() == ("b", "a")
     assert field(None).score_names(3) is None

@@ -112,8 +112,10 @@ class DocumentField:
             self.refuse(f"is outside [{minimum}, {maximum}]")
         return self.value
 
-    def number(self) -> float:
-        """Return a finite number as a float; a boolean is none."""
+    def number(self, *, null: float | None = None) -> float:
+        """Return a finite number as a float; a boolean is none. Null is `null`, where that is given."""
+        if self.value is None and null is not None:
+            return null
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float)):
             self.refuse("is not a number")
         if isinstance(self.value, int):
@@ -128,6 +130,13 @@ class DocumentField:
         value = self.number()
         if not 0.0 <= value <= 1.0:
             self.refuse("is outside [0, 1]")
+        return value
+
+    def fraction(self) -> float:
+        """Return a number in (0, 1)."""
+        value = self.number()
+        if not 0.0 < value < 1.0:
+            self.refuse("is outside (0, 1)")
         return value
 
     def numbers(self, *, minimum: int = 1) -> FloatArray:

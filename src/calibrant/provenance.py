@@ -106,9 +106,7 @@ class OutOfFold:
     def decode(cls, body: DocumentField) -> Self:
         """Read it from a document."""
         each = body.members(("n_folds", "level", "before", "after"))
-        level = each["level"].number()
-        if not 0.0 < level < 1.0:
-            each["level"].refuse("is outside (0, 1)")
+        level = each["level"].fraction()
         before = None if each["before"].value is None else _figures(each["before"])
         return cls(each["n_folds"].integer(minimum=2, maximum=_MOST_FOLDS), level, before, _figures(each["after"]))
 
@@ -291,7 +289,7 @@ def _figures(body: DocumentField) -> dict[str, tuple[float, float, float]]:
         name = each["metric"].text()
         if name in found or len(name) > _MOST_LETTERS:
             each["metric"].refuse(f"is there twice, or longer than {_MOST_LETTERS:,} letters")
-        value, low, high = (math.nan if each[key].value is None else each[key].number() for key in _FIGURES)
+        value, low, high = (each[key].number(null=math.nan) for key in _FIGURES)
         found[name] = (value, low, high)
     return found
 

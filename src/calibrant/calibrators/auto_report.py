@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
 from calibrant.document_field import DocumentField
 from calibrant.maps import OneVsRestMap, PoolPart
 from calibrant.readable import Readable, parts_of, rows_as_columns
@@ -99,8 +97,7 @@ def _encoded(candidate: Candidate) -> dict[str, Any]:
 
 def _decoded(field: DocumentField) -> Candidate:
     parts = field.members([part.name for part in fields(Candidate)])
-    figures = (parts[name] for name in ("difference", "standard_error"))
-    difference, error = (np.nan if part.value is None else part.number() for part in figures)
+    difference, error = (parts[name].number(null=math.nan) for name in ("difference", "standard_error"))
     weight = parts["weight"].share()
     return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
 

@@ -265,7 +265,7 @@ def _plain(strength: Shrinkage) -> str | float | None:
 
 
 def _decode_strength(field: DocumentField) -> float:
-    strength = math.inf if field.value is None else field.number()
+    strength = field.number(null=math.inf)
     if strength < 0.0:
         field.refuse("is below 0")
     return strength

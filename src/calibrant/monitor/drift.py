@@ -237,9 +237,7 @@ class DriftMonitor(Readable):
             raise DocumentError(f"state of a monitor of drift, version {state.get('version')!r}, is not read. {_FIX}")
         with within("the state of the monitor is broken"):
             of = DocumentField(state, fix=_FIX).members(_MEMBERS)
-            alpha = of["alpha"].number()
-            if not 0.0 < alpha < 1.0:
-                of["alpha"].refuse("is outside (0, 1)")
+            alpha = of["alpha"].fraction()
             columns = [WatchedColumn.from_field(item) for item in of["columns"].items()]
             # __init__ takes reference rows, and a state holds counts of them
             monitor = cls.__new__(cls).keep(alpha, of["seed"].integer(minimum=0), columns)

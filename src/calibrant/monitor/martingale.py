@@ -124,8 +124,7 @@ class CalibrationMartingale:
         """
         t = self.n_windows + 1
         gains = np.concatenate([window_gains(memory, window) for memory in self.memories])[None, :]
-        self.streams.release(t, 1)
-        self.streams.bet(np.zeros(1, dtype=np.int64), np.array([float(t)]), gains, gains, t + 0.5)
+        self.streams.bet_at_once(t, gains)
         self._learn(window.distinct, MEMORIES)
         self.n_windows = t
         return self.log_e_value
@@ -234,7 +233,7 @@ class CalibrationMartingale:
             of["memories"].refuse(f"needs {len(MEMORIES)} memories")
         if streams.n_released > n_windows:
             of["streams"].member("n_released").refuse(f"is above n_windows = {n_windows:,}")
-        clock = -math.inf if of["clock"].value is None else of["clock"].number()
+        clock = of["clock"].number(null=-math.inf)
         depth, open_until = of["depth"].integer(minimum=0), of["open_until"].numbers(minimum=0)
         return cls(n_windows, streams, memories, _waiting(of["waiting"]), clock, depth, open_until)
 

@@ -219,22 +219,8 @@ class CalibrationMonitor(Readable):
 
     def update_window(self, new: WindowRows) -> Window:
         """Add the next window."""
-        for window in self.windows:
-            if window.name == new.name:
-                raise InvalidInputError(
-                    f"there was a window {new.name!r} before: a window counts once. Give each a new name."
-                )
-            if new.days and window.days and new.days[0] <= window.days[1] and window.days[0] <= new.days[1]:
-                raise InvalidInputError(
-                    f"window {new.name!r} has days of window {window.name!r}, which was counted: a row counts once. "
-                    "Take the periods of before (--every), or begin a new monitor."
-                )
         declared = () if new.rows is None else new.rows.declared
-        if self.declared not in (None, declared):
-            raise InvalidInputError(
-                f"window {new.name!r} declares {listed(list(declared)) or 'nothing'} of its rows, the windows before "
-                f"{listed(list(self.declared or ())) or 'nothing'}. Declare the same for each, or begin a new monitor."
-            )
+        self._check_new(new, declared)
         summary, largest = new.summary, new.largest_weight
         scores, weight, squared, positives = summary.distinct
         if scores.size == 0 or scores[0] < 0.0 or scores[-1] > 1.0:
@@ -270,6 +256,24 @@ class CalibrationMonitor(Readable):
         self.windows.append(window)
         return window
 
+    def _check_new(self, new: WindowRows, declared: tuple[str, ...]) -> None:
+        """Refuse a window that was counted before, or whose rows depend on each other in another way."""
+        for window in self.windows:
+            if window.name == new.name:
+                raise InvalidInputError(
+                    f"there was a window {new.name!r} before: a window counts once. Give each a new name."
+                )
+            if new.days and window.days and new.days[0] <= window.days[1] and window.days[0] <= new.days[1]:
+                raise InvalidInputError(
+                    f"window {new.name!r} has days of window {window.name!r}, which was counted: a row counts once. "
+                    "Take the periods of before (--every), or begin a new monitor."
+                )
+        if self.declared not in (None, declared):
+            raise InvalidInputError(
+                f"window {new.name!r} declares {listed(list(declared)) or 'nothing'} of its rows, the windows before "
+                f"{listed(list(self.declared or ())) or 'nothing'}. Declare the same for each, or begin a new monitor."
+            )
+
     def _name(self, name: str | None) -> str:
         return f"window {len(self.windows) + 1}" if name is None else str(name)
 
@@ -296,7 +300,7 @@ class CalibrationMonitor(Readable):
         with within("the state of the monitor is broken"):
             field = DocumentField(state, fix=_BEGIN)
             of = field.members(("format", "version", "alpha", "level", "declared", "windows", "runs", "martingale"))
-            monitor = cls(alpha=_fraction(of["alpha"]), level=_fraction(of["level"]))
+            monitor = cls(alpha=of["alpha"].fraction(), level=of["level"].fraction())
             for item in of["windows"].items(minimum=0):
                 monitor.windows.append(_window(item, monitor))
             monitor.martingale = CalibrationMartingale.from_field(of["martingale"])
@@ -340,10 +344,8 @@ def _window(field: DocumentField, monitor: CalibrationMonitor) -> Window:
     """Return the next window of a state."""
     of = field.members([each.name for each in fields(Window)])
     figures = {name: of[name].number() for name in ("n", "mean_prob", "base_rate", "gap", "log_e_value")}
-    low, high, brier = (
-        value if of[name].value is None else of[name].number()
-        for name, value in (("low", -math.inf), ("high", math.inf), ("brier", math.inf))
-    )
+    ends = {"low": -math.inf, "high": math.inf, "brier": math.inf}
+    figures |= {name: of[name].number(null=end) for name, end in ends.items()}
     days = None if of["days"].value is None else tuple(item.text() for item in of["days"].items(minimum=2))
     if days is not None and (len(days) != 2 or not days[0] <= days[1]):
         of["days"].refuse("is no first and last day")
@@ -356,12 +358,5 @@ def _window(field: DocumentField, monitor: CalibrationMonitor) -> Window:
         of["is_alarm"].refuse(
             f"does not go with log_e_value = {figures['log_e_value']:g} and alpha = {monitor.alpha:g}"
         )
-    known: dict[str, Any] = {**figures, "low": low, "high": high, "brier": brier, "is_alarm": is_alarm, "days": days}
+    known: dict[str, Any] = {**figures, "is_alarm": is_alarm, "days": days}
     return Window(name=name, verdict=of["verdict"].text(), digest=of["digest"].text(), **known)
-
-
-def _fraction(field: DocumentField) -> float:
-    value = field.number()
-    if not 0.0 < value < 1.0:
-        field.refuse("is outside (0, 1)")
-    return value

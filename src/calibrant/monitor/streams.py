@@ -100,6 +100,11 @@ class Streams:
         self.gain[stream[~known]], self.least[stream[~known]] = gain[~known], least[~known]
         np.maximum.at(self.until, stream, end)
 
+    def bet_at_once(self, window: int, gain: FloatArray) -> None:
+        """Bet on what is known as soon as it is bet on, in one stream, for `gain` of shape (1, n_bettors)."""
+        self.release(window, 1)
+        self.bet(np.zeros(1, dtype=np.int64), np.array([float(window)]), gain, gain, window + 0.5)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the state as plain values."""
         arrays = {name: _plain(getattr(self, name)) for name in ("log_wealth", "gain", "least", "cash", "until")}
@@ -149,4 +154,4 @@ def _table(field: DocumentField) -> FloatArray:
 
 def _or_nothing(items: list[DocumentField]) -> FloatArray:
     """Return numbers, of which null is minus infinity: the logarithm of no money, a time before all others."""
-    return np.array([-math.inf if item.value is None else item.number() for item in items], dtype=np.float64)
+    return np.array([item.number(null=-math.inf) for item in items], dtype=np.float64)

@@ -152,9 +152,7 @@ class WatchedColumn:
             slope = min(max(3.0 * total / (n + _PRIOR_TILT), -1.0), 1.0)  # 2 u - 1 has variance 1 / 3
             for density in (share[bins] * _RANK_BINS, 1.0 + slope * tilt):
                 gains += [float(np.log1p(stake * (density - 1.0)).sum()) for stake in STAKES]
-        won = np.array([gains])
-        self.streams.release(t, 1)
-        self.streams.bet(np.zeros(1, dtype=np.int64), np.array([float(t)]), won, won, t + 0.5)
+        self.streams.bet_at_once(t, np.array([gains]))
         kept = np.array(MEMORIES)[:, None]
         self.ranks = kept * self.ranks + np.bincount(bins, minlength=_RANK_BINS)
         self.sums = kept * self.sums + np.array([u.size, tilt.sum()])
@@ -245,10 +243,10 @@ def _values(column: ArrayLike, name: str) -> Values:
         items = [None if is_missing(item) else item for item in values.tolist()]
         known = [item for item in items if item is not None]
         if not known or not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
-            for item in known:
-                if not isinstance(item, (str, bool)):
-                    refused = f"{item!r:.60} of type {type(item).__name__}"
-                    raise InvalidTypeError(f"{name} holds {refused}. Pass numbers, texts or booleans.")
+            refused = [item for item in known if not isinstance(item, (str, bool))]
+            if refused:
+                first = f"{refused[0]!r:.60} of type {type(refused[0]).__name__}"
+                raise InvalidTypeError(f"{name} holds {first}. Pass numbers, texts or booleans.")
             return [None if item is None else str(item) for item in items]
         values = np.array([math.nan if item is None else item for item in items])
     numbers = values.astype(np.float64)

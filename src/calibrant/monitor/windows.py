@@ -151,8 +151,7 @@ def date_windows(
     for rows, where, kept in reader:
         assert kept is not None  # noqa: S101
         names, codes = period_codes(kept, f"column {reader.keep!r} of {where}", every)
-        distinct = {name: i for i, name in enumerate(names)}
-        for name, i in distinct.items():
+        for i, name in enumerate(names):
             if name not in opened:
                 opened[name] = _OpenWindow(name, _days_of(name, every))
             opened[name].add(rows.take(codes == i))

@@ -126,7 +126,7 @@ class RoundsResult(Readable):
         """Check plain data, and return the result that they are of."""
         found = body.members([field.name for field in fields(cls)])
         numbers = {
-            key: math.nan if item.value is None else item.number()
+            key: item.number(null=math.nan)
             for key, item in found.items()
             if key not in ("stopped_by", "stopping_measure", "n_rounds")
         }
