@@ -37,6 +37,16 @@ def quoted(values: Sequence[object], *, most: int = 20) -> str:
     return listed([f"{value!r:.60}" for value in values[:most]] + [""] * max(len(values) - most, 0), most=most)
 
 
+def capitalised(text: str) -> str:
+    """Return a text that begins with a capital letter, and is else as it was."""
+    return text[:1].upper() + text[1:]
+
+
+def uncapitalised(text: str) -> str:
+    """Return a text that begins with a small letter, and is else as it was."""
+    return text[:1].lower() + text[1:]
+
+
 def rate(value: float) -> str:
     """Write a rate with two decimals, and below 0.1 with two significant figures."""
     return f"{value:.{decimals(value, 2)}f}"

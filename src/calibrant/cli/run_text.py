@@ -7,7 +7,7 @@ from typing import Any
 from calibrant.cli.common import loss_text, prose, table
 from calibrant.cli.money_text import money_text, thresholds_text
 from calibrant.cli.walk_forward import windows_lines
-from calibrant.phrases import bracketed, count, figure
+from calibrant.phrases import bracketed, capitalised, count, figure
 from calibrant.training import AFTER, BEFORE, CLASS_FREQUENCIES, NO_SKILL, Run, has_skill, is_no_worse
 
 _MEASURES = ("log_loss", "brier", "ece", "accuracy")
@@ -18,7 +18,7 @@ def train_text(run: Run) -> str:
     metrics = run.metrics
     decision = metrics["calibration"]["decision"]
     lines = [measured_part(metrics["test"]), scores_table(metrics), *windows_lines(run)]
-    lines.append(prose(decision[:1].upper() + decision[1:]))
+    lines.append(prose(capitalised(decision)))
     lines += gate_lines(metrics)
     for name, target in metrics["targets"].items():
         reached = "met" if target["met"] else "not met"

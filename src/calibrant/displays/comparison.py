@@ -12,6 +12,7 @@ from calibrant.displays import style
 from calibrant.displays.sources import as_models
 from calibrant.errors import InvalidInputError, InvalidTypeError, ShapeError
 from calibrant.metrics import Decomposition, ScoreName, decompose
+from calibrant.phrases import capitalised
 from calibrant.results import Score
 from calibrant.validation import ArrayLike, check_choice, check_fraction
 
@@ -299,7 +300,7 @@ class DecompositionDisplay:
         what = _TITLES[self.score]
         ax.set_title(f"Lines of equal {what}; uncertainty {self.uncertainty:.4f}", fontsize="small", loc="left", pad=14)
         n_columns = 2 if len(self.decompositions) > 3 else 1
-        style.add_legend(ax, is_own=is_own, n_columns=n_columns, title=what[:1].upper() + what[1:])
+        style.add_legend(ax, is_own=is_own, n_columns=n_columns, title=capitalised(what))
         if is_own:
             style.fit_height(self.figure_)
         return self

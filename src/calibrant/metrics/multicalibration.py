@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.metrics.audit import DRAWS, Audit, audit_rows, segment_rows
 from calibrant.metrics.segments import SegmentSettings
-from calibrant.phrases import count, deviations, figure, p_value
+from calibrant.phrases import capitalised, count, deviations, figure, p_value
 from calibrant.results import Plain
 from calibrant.validation import ArrayLike
 
@@ -65,9 +65,8 @@ class MulticalibrationError(Plain):
     @property
     def words(self) -> str:
         """The error in words."""
-        size = deviations(self.sigma)
         return (
-            f"{size[:1].upper()}{size[1:]} (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
+            f"{capitalised(deviations(self.sigma))} (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
             f"{self.segment}, the worst of {count(self.n_segments, 'segment')}."
         )
 

@@ -18,7 +18,7 @@ from calibrant.metrics.ranking import auc_estimate
 from calibrant.metrics.slope_intercept import slope_intercept_estimates
 from calibrant.metrics.verdict import CLASS_GAPS, at_least, verdict
 from calibrant.numerics import FloatArray
-from calibrant.phrases import legible, listed
+from calibrant.phrases import legible, listed, uncapitalised
 from calibrant.results import Score
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -249,7 +249,7 @@ def class_gap_estimates(scores: Mapping[Any, Mapping[str, Score]]) -> dict[str, 
     if off:
         verb = "is" if len(off) == 1 else "are"
         note = f"{len(off):,} of {len(ranked):,} classes {verb} off, worst first: {listed(off, most=_MOST_NAMED)}."
-        where = f"in class {off[0]}: {worst.in_short[:1].lower()}{worst.in_short[1:]}"
+        where = f"in class {off[0]}: {uncapitalised(worst.in_short)}"
     return {
         "class_share_gap": Estimate(share.value, share.low, share.high, "Chernoff", level=share.level),
         "class_gap": Estimate(decisive.value, decisive.low, decisive.high, "Chernoff", note, where, decisive.level),

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 
 from calibrant.errors import InvalidInputError
 from calibrant.metrics.joint_test import combined
-from calibrant.phrases import count, difference, interval, p_value, rate
+from calibrant.phrases import capitalised, count, difference, interval, p_value, rate, uncapitalised
 from calibrant.results import JointTest, Score, Scores
 
 State: TypeAlias = Literal["calibrated", "miscalibrated", "unclear", "undefined"]
@@ -206,7 +206,7 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
     if scores["log_loss"].value == math.inf:
         said.append("Something happened that had probability 0: log loss is infinite.")
     if not is_column_off:
-        said.append(f"{_capitalised(_none_found(scores))}.")
+        said.append(f"{capitalised(_none_found(scores))}.")
     if within is not None:
         said.append(f"But by little: calibrated to within {rate(within)}.")
     words = " ".join(said)
@@ -228,7 +228,7 @@ def _found_off(scores: Mapping[str, Score], test: JointTest, within: float | Non
         "miscalibrated",
         headline if within is None else f"{headline}, by little",
         f"No. {words}",
-        " ".join([f"Not calibrated: {words[:1].lower()}{words[1:]}", *where]),
+        " ".join([f"Not calibrated: {uncapitalised(words)}", *where]),
         which_way,
         " ".join(where) or ("Where the probability was 0." if direction == "impossible" else "Nowhere in particular."),
         advice,
@@ -296,7 +296,7 @@ def _column_sentence(scores: Mapping[str, Score], test: JointTest, spread: str, 
             said += f", by {_size(error)} over bins (root mean square without noise; {_interval(error)})"
         elif spread:
             said += f": the calibration slope is {scores['slope'].value:.2f} ({_interval(scores['slope'])})"
-    return f"{_capitalised(said)}; {_p(test.p_value)}."
+    return f"{capitalised(said)}; {_p(test.p_value)}."
 
 
 def _none_found(scores: Mapping[str, Score]) -> str:
@@ -368,7 +368,3 @@ def _group_sentence(scores: Mapping[str, Score], test: JointTest) -> str:
 def side(gap: Score) -> str:
     """Say on which side of the outcomes predictions are."""
     return "high" if gap.value > 0.0 else "low"
-
-
-def _capitalised(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -12,7 +12,7 @@ from calibrant._version import __version__
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import ASSUMPTION
 from calibrant.monitor.drift import DriftMonitor, DriftWindow
-from calibrant.phrases import clean, figure, legible, listed, percent_level
+from calibrant.phrases import capitalised, clean, figure, legible, listed, percent_level
 from calibrant.report import pages
 from calibrant.results import Scores
 
@@ -119,7 +119,7 @@ def _words(windows: Sequence[UnlabelledWindow], monitor: DriftMonitor | None) ->
     score = windows[-1].scores["accuracy"]
     expected = f"accuracy {figure(score.value)} expected in {legible(windows[-1].name, _SHORT)}"
     if monitor is None:
-        return f"{expected[:1].upper()}{expected[1:]}", "Name rows to compare with by --reference to watch for drift."
+        return capitalised(expected), "Name rows to compare with by --reference to watch for drift."
     limit = f"{math.exp(monitor.limit):,.6g}"
     if not monitor.is_alarm:
         names = listed([legible(name, _SHORT) for name in monitor.names], most=_MOST_NAMED)

@@ -10,7 +10,7 @@ from calibrant.fitted import Fitted
 from calibrant.metrics import COMPARED, Settings, compare_model_rows, verdict
 from calibrant.numerics import FloatArray
 from calibrant.persistence import check_fitted
-from calibrant.phrases import clean, count, difference, interval
+from calibrant.phrases import capitalised, clean, count, difference, interval, uncapitalised
 from calibrant.provenance import RowHash
 from calibrant.report import pages
 from calibrant.report.measured import ON, Measured, of_rows, plain_scores
@@ -127,7 +127,7 @@ def _words_of_change(was: str, both: Both) -> str:
         parts.append(f"{title} changes by {difference(each['value'], sign=True)}{between}")
     said = "; ".join(parts)
     helped = {"better": "Yes", "worse": "No, it did harm", "same": "Not that these rows could show"}[both.direction]
-    return f"{helped}. Before: {_lower(was)}. {said[:1].upper()}{said[1:]}; after less before, paired by row."
+    return f"{helped}. Before: {uncapitalised(was)}. {capitalised(said)}; after less before, paired by row."
 
 
 def _advice(after: dict[str, Any], was: str, direction: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _advice(after: dict[str, Any], was: str, direction: str) -> dict[str, Any]:
     said = after["what_to_do"]
     if direction == "worse":
         return {
-            "what_to_do": f"Leave the calibrator out: without it rows are predicted better ({_lower(was)}).",
+            "what_to_do": f"Leave the calibrator out: without it rows are predicted better ({uncapitalised(was)}).",
             "is_of_verdict": False,
         }
     if direction == "better" and after["state"] == "miscalibrated":
@@ -144,10 +144,6 @@ def _advice(after: dict[str, Any], was: str, direction: str) -> dict[str, Any]:
         more = " Collect more labelled rows to show what error is left." if after["state"] == "unclear" else ""
         return {"what_to_do": f"Use the calibrated probabilities.{more}", "is_of_verdict": False}
     return {"what_to_do": said, "is_of_verdict": True}
-
-
-def _lower(headline: str) -> str:
-    return headline[:1].lower() + headline[1:]
 
 
 def words_of_fit(found: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from calibrant._version import __version__
-from calibrant.phrases import clean, count, listed, percent_level
+from calibrant.phrases import clean, count, listed, percent_level, uncapitalised
 from calibrant.report import pages
 from calibrant.report.parts import group_section
 from calibrant.report.reliability import axes_end, panels, side_by_side
@@ -168,7 +168,7 @@ def headline(files: Sequence[CheckedFile]) -> str:
     if not n_problems:
         return said
     missing = f"{count(n_problems, 'file')} could not be measured"
-    return f"{missing}; of the others {said[:1].lower()}{said[1:]}" if n_gates else missing
+    return f"{missing}; of the others {uncapitalised(said)}" if n_gates else missing
 
 
 def _gate_section(files: Sequence[CheckedFile]) -> pages.Section:

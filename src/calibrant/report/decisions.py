@@ -12,7 +12,7 @@ from calibrant.decisions import DecisionCurve, Policy, decide_rows, decision_cur
 from calibrant.displays import MUTED, DecisionCurveDisplay
 from calibrant.errors import InvalidInputError
 from calibrant.metrics import Estimate, excludes
-from calibrant.phrases import clean, count, percent_level
+from calibrant.phrases import capitalised, clean, count, percent_level
 from calibrant.report import pages
 from calibrant.report.figures import enlarge_legend, inline_axes
 from calibrant.results import plain
@@ -265,7 +265,7 @@ def _table_of_scores(found: dict[str, Any], digits: int, level: str) -> pages.Ta
 
     def note(name: str) -> str:
         said = str(scores[name]["note"]).rstrip(".")
-        return f"{_MEANINGS[name][1]} {said[:1].upper()}{said[1:]}." if said else _MEANINGS[name][1]
+        return f"{_MEANINGS[name][1]} {capitalised(said)}." if said else _MEANINGS[name][1]
 
     columns = [("Loss per row", lambda name: _MEANINGS[name][0]), ("Value", value)]
     return pages.table(

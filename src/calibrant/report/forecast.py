@@ -13,7 +13,7 @@ from calibrant import forecasts
 from calibrant._version import __version__
 from calibrant.displays import COLOURS, ForecastReliabilityDisplay, PitDisplay
 from calibrant.errors import InvalidTypeError
-from calibrant.phrases import clean, percent_level
+from calibrant.phrases import capitalised, clean, percent_level
 from calibrant.report import pages
 from calibrant.report.figures import enlarge_legend, inline_axes, strip
 from calibrant.results import plain
@@ -328,7 +328,7 @@ def _data(summary: dict[str, Any]) -> pages.Section:
         said = "Figures are of forecasts it has not seen only if these rows were not among those it was fitted to."
         facts.append(("Recalibrator", f"{summary['method']}. {said}"))
     known = f"sums over {data['units']} are" if data["units"] else "Rows are"
-    taken = f"{known[0].upper()}{known[1:]} taken to be independent."
+    taken = f"{capitalised(known)} taken to be independent."
     bounds = f"{taken} Those of gaps are bounds: the gap, less and plus the noise in it."
     return pages.Section("About the data", [pages.Facts([*facts, ("Intervals", bounds)])])
 

@@ -19,7 +19,7 @@ from calibrant.metrics import (
     read_models,
     verdict,
 )
-from calibrant.phrases import clean, in_quotes, listed, percent_level, shorten
+from calibrant.phrases import capitalised, clean, in_quotes, listed, percent_level, shorten
 from calibrant.report import pages
 from calibrant.report.figures import inline_figure
 from calibrant.report.measured import ON, About, data_of, file_and_label, of_rows, plain_scores, shell_word
@@ -249,7 +249,7 @@ def _listed(names: Sequence[str]) -> str:
 def _grouped(groups: Mapping[str, Sequence[str]]) -> str:
     """Say in a sentence which models each group has; groups without any are left out."""
     said = "; ".join(f"{words}: {_listed(names)}" for words, names in groups.items() if names)
-    return f"{said[:1].upper()}{said[1:]}."
+    return f"{capitalised(said)}."
 
 
 def _curves_section(summary: dict[str, Any]) -> pages.Section:

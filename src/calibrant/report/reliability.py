@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, axis_end
 from calibrant.metrics import CurveSettings, curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
-from calibrant.phrases import percent_level, shorten
+from calibrant.phrases import capitalised, percent_level, shorten
 from calibrant.report import pages
 from calibrant.report.figures import inline_axes, inline_figure, strip
 from calibrant.results import Curve
@@ -270,7 +270,7 @@ def _words(curve: dict[str, Any]) -> str:
     if curve["has_band"]:
         band = "; ".join(f"{share(b['band_low'])} to {share(b['band_high'])}" for b in curve["bins"])
         points += f". Calibrated forecasts would be observed within {band}"
-    return f"{points[:1].upper()}{points[1:]}."
+    return f"{capitalised(points)}."
 
 
 def points_in_words(curve: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from calibrant.phrases import percent_level
+from calibrant.phrases import capitalised, percent_level
 from calibrant.report import pages
 
 _GAP = "Mean gap between predicted and observed"
@@ -71,7 +71,7 @@ def score_section(summary: dict[str, Any]) -> pages.Section:
     def note(name: str) -> str:
         meaning = shown[name][1]
         said = scores[name]["note"].rstrip(".")
-        return f"{meaning} {said[:1].upper()}{said[1:]}.".strip() if said else meaning
+        return f"{meaning} {capitalised(said)}.".strip() if said else meaning
 
     def title(name: str) -> str:
         return shown[name][0]
@@ -157,7 +157,7 @@ def methods_of(summary: dict[str, Any]) -> str:
     for name, (title, _) in _shown(summary).items():
         if pages.ends(summary["scores"][name]):
             methods.setdefault(summary["scores"][name]["method"], []).append(title)
-    return " ".join(f"{method[:1].upper()}{method[1:]}: {', '.join(titles)}." for method, titles in methods.items())
+    return " ".join(f"{capitalised(method)}: {', '.join(titles)}." for method, titles in methods.items())
 
 
 def _shown(summary: dict[str, Any]) -> dict[str, tuple[str, str]]:
