@@ -254,14 +254,13 @@ class StreamedLogits:
         if gap >= 0.0:
             warn(_SAY_NOTHING, DataWarning)
             return 0.0
-        start, _ = find_slope(
-            TemperatureProblem.of(*self.sample()).smoothed(smooth).derivatives, 1.0 / max(size, 1e-300)
-        )
+        first = 1.0 / max(size, 1e-300)
+        start, _ = find_slope(TemperatureProblem.of(*self.sample()).smoothed(smooth).derivatives, first)
 
         def derivatives(slope: float) -> tuple[float, float]:
             return self.sum(lambda *rows: TemperatureProblem.of(*rows).smoothed(smooth).derivatives(slope))
 
-        slope, converged = find_slope(derivatives, start if start > 0.0 else 1.0 / max(size, 1e-300))
+        slope, converged = find_slope(derivatives, start if start > 0.0 else first)
         if not converged:
             warn("temperature fit: the gradient has no root that was found", ConvergenceWarning)
         return slope

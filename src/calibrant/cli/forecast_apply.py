@@ -116,7 +116,8 @@ def parts_to_write(
 
     stem = column.removesuffix("q")
     parts = []
-    if output_levels is not None or not (moments or thresholds is not None or draws is not None):
+    is_other_asked = moments or thresholds is not None or draws is not None
+    if output_levels is not None or not is_other_asked:
         at = levels_to_write(output_levels, own)
         parts.append(Part([f"{column}{_decimal(level)}" for level in at], lambda f: f.ppf([at])))
     if moments:

@@ -371,7 +371,7 @@ def _change(
 
     value = difference(np.arange(len(before)), gaps.y0)
     if n < 3:  # too few to leave any out
-        return Estimate(value, math.nan, math.nan, "none", "too few clusters or blocks for an interval")
+        return Estimate.of_value(value, "too few clusters or blocks for an interval")
     k = int(groups.max()) + 1
     parts = np.array([difference(np.flatnonzero(groups[code] != g), y0) for g in range(k)])
     error = math.sqrt((k - 1) / k * float(np.square(parts - parts.mean()).sum()))

@@ -283,8 +283,9 @@ def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated
     each = replace(settings, level=1.0 - (1.0 - settings.level) / len(others))
 
     def measured(of: Settings, *, only_to_judge: bool = False) -> dict[str, Scores]:
+        """Measure each model by draws of its own, so that it has the intervals that it has alone."""
         return {
-            name: evaluate_rows(rows, _with_same_draws(of), evaluated_on, only_to_judge=only_to_judge)
+            name: evaluate_rows(rows, replace(of, rng=deepcopy(of.rng)), evaluated_on, only_to_judge=only_to_judge)
             for name, rows in models.items()
         }
 
@@ -301,11 +302,6 @@ def compare_model_rows(models: Mapping[str, Rows], settings: Settings, evaluated
         differences[name] = Scores(list(scores.values()), verdict=verdict_of_difference(scores, name, champion))
     notes = list(dict.fromkeys(note for scores in found.values() for note in scores.notes))
     return ModelComparison(found, differences, settings.level, each.level, notes)
-
-
-def _with_same_draws(settings: Settings) -> Settings:
-    """Return the settings with a generator of their own, so that each model has the intervals that it has alone."""
-    return replace(settings, rng=deepcopy(settings.rng))
 
 
 def _width(rows: Rows) -> str:
@@ -327,7 +323,7 @@ def _is_contradicted(differences: Mapping[str, Score]) -> bool:
 def _shown(differences: Mapping[str, Score]) -> int:
     """Return -1 where a challenger is shown to predict better, 1 where worse, and 0 where neither is shown."""
     found = deciding(differences)
-    if _is_contradicted(differences) or not (found.high < 0.0 or found.low > 0.0):
+    if _is_contradicted(differences) or not excludes(found):
         return 0
     return -1 if found.high < 0.0 else 1
 

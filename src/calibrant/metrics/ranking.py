@@ -19,7 +19,7 @@ from calibrant.validation import ArrayLike, check_both_classes
 
 #: Knots between which a row's rank among the other class is interpolated, where only its spread is asked for.
 _KNOTS = 4096
-UNDEFINED = Estimate(math.nan, math.nan, math.nan, "none", "undefined: one class")
+UNDEFINED = Estimate.of_value(math.nan, "undefined: one class")
 
 
 class Ranks(NamedTuple):

@@ -171,8 +171,7 @@ def slope_intercept_estimates(column: Column) -> dict[str, Estimate]:
     summary, ties = column.summary, _on_logits(column.summary.tied())
     line, curvature, reason = _fit(ties)
     if reason:
-        undefined = Estimate(math.nan, math.nan, math.nan, "none", f"undefined: {reason}")
-        return {"slope": undefined, "intercept": undefined}
+        return dict.fromkeys(("slope", "intercept"), Estimate.of_value(math.nan, f"undefined: {reason}"))
     z = ties.scores
     q = expit(line.slope * z + line.intercept)
     spread = summary.weight_squared / summary.weight

@@ -182,21 +182,22 @@ def _of_events(
     p: FloatArray, is_predicted: BoolArray, weights: FloatArray, target: Target, level: float
 ) -> dict[str, Estimate]:
     """Estimate what is measured of one score: precision, recall, ranking and the share of events."""
-    nothing = Estimate(math.nan, math.nan, math.nan, "none")
-    precision = replace(nothing, note="no row is predicted positive").of_rows(0, 0.0)
+    precision = Estimate.of_value(math.nan, "no row is predicted positive").of_rows(0, 0.0)
     if is_predicted.any():
         own = weights[is_predicted]
         precision = _share(p[is_predicted], own, target, level).of_rows(own.size, kish_size(own))
-    found = {"precision": precision, "recall": nothing, "auc": nothing}
+    recall = Estimate.of_value(math.nan, "no event is expected")
     events, others = dot(weights, p), dot(weights, 1.0 - p)
     if events > 0.0:
         value = dot(weights[is_predicted], p[is_predicted]) / events
         moved = weights * (is_predicted - value) / events  # what one event more adds
-        found["recall"] = _normal(value, _error(moved, moved * p, p, target), target, level)
-    else:
-        found["recall"] = replace(nothing, note="no event is expected")
-    found["auc"] = _ranking(p, weights, events, others, target, level)
-    return found | {"base_rate": _share(p, weights, target, level)}
+        recall = _normal(value, _error(moved, moved * p, p, target), target, level)
+    return {
+        "precision": precision,
+        "recall": recall,
+        "auc": _ranking(p, weights, events, others, target, level),
+        "base_rate": _share(p, weights, target, level),
+    }
 
 
 def _error(by_outcome: FloatArray, by_row: FloatArray, p: FloatArray, target: Target) -> float:
@@ -217,7 +218,7 @@ def _ranking(
     above = (events - np.cumsum(at_event) + 0.5 * at_event)[place]
     pairs = events * others - dot(event, other)
     if pairs <= 0.0:
-        return Estimate(math.nan, math.nan, math.nan, "none", note="no two rows are expected to differ")
+        return Estimate.of_value(math.nan, "no two rows are expected to differ")
     value = (dot(event, below) - 0.5 * dot(event, other)) / pairs
     gained = (below - 0.5 * other) - (above - 0.5 * event)
     counted = (others - other) - (events - event)

@@ -37,7 +37,7 @@ _FLAT_SHARE = 1e-3
 _POINTS = 200
 #: Quantiles of the moves that are kept.
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Figures of a column in the printed table: heading, attribute and format.
+#: Figures of a column in the printed table.
 _FIGURES = (
     "mean_before",
     "mean_after",

@@ -177,9 +177,9 @@ class RankPreservingResult(Readable):
         return rows_as_columns([{"group": group, **{name: part[name] for name in _OF_GROUPS}} for group, part in rows])
 
     def _before(self) -> list[str]:
-        ended = "converged" if self.converged else "not converged"
         if self.groups is None:
             return []
+        ended = "converged" if self.converged else "not converged"
         return [f"{ended}, {self.n_iter:,} iterations in {self.time_s:.2f} s, gap {self.gap:.1e}"]
 
     def _after(self) -> list[str]:

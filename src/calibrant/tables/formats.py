@@ -198,11 +198,11 @@ def _open(file: Path | RemoteFile) -> BinaryIO:
 
 def _laid_out(file: FileBytes, asked: TableFormat, head: bytes, *, is_whole: bool) -> FileBytes:
     """Return a file with its delimiter and decimal point; refuse options of text where the file is of another kind."""
-    said = asked.of_text
-    if (file.format in _MAGIC and said) or (file.format == "jsonl" and {"delimiter", "decimal"} & said.keys()):
-        option = next(name for name in said if file.format in _MAGIC or name != "encoding")
+    is_binary = file.format in _MAGIC
+    refused = [name for name in asked.of_text if is_binary or (file.format == "jsonl" and name != "encoding")]
+    if refused:
         raise InvalidInputError(
-            f"--{option} ({option}= in Python) is for {'text' if file.format in _MAGIC else 'CSV'}, and {file.name} is "
+            f"--{refused[0]} ({refused[0]}= in Python) is for {'text' if is_binary else 'CSV'}, and {file.name} is "
             f"{file.format}. Leave it out."
         )
     if file.format not in DELIMITERS:

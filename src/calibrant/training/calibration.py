@@ -129,11 +129,11 @@ def calibrate_rows(calibrator: AnyCalibrator, rows: Rows, *, when: When) -> Cali
     if isinstance(fitted, TemperatureCalibrator):
         slope = fitted.inverse_temperature_
         temperature = 1.0 / slope if slope > 0.0 else float("inf")
-    if when == "always" or (when == "auto" and (temperature is None or temperature >= 1.0)):
+    is_surer = temperature is not None and temperature < 1.0
+    if when == "always" or (when == "auto" and not is_surer):
         return Calibration(fitted, True, None, None, temperature)
     unseen = rows.with_scores(out_of_fold(calibrator, rows, rows.folds(_N_FOLDS)))
     change, error = _change(row_log_loss(rows), row_log_loss(unseen), rows)
-    is_surer = temperature is not None and temperature < 1.0
     is_used = change < (-error if error is not None and is_surer else 0.0)
     return Calibration(fitted if is_used else temperature_of_one(rows), is_used, change, error, temperature)
 
