@@ -276,7 +276,7 @@ class OnlinePlattCalibrator:
 
     def _rows(self, scores: ArrayLike, y: ArrayLike) -> Rows:
         rows = read_rows(scores, y, input=self.input, classes=self.classes)
-        _check_one_column(1 if rows.is_binary else rows.scores.shape[1])
+        _check_one_column(rows.n_columns)
         return rows
 
     def _logits(self, values: FloatArray) -> FloatArray:

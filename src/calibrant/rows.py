@@ -89,6 +89,11 @@ class Rows:
         return len(self.scores)
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns of scores."""
+        return 1 if self.is_binary else self.scores.shape[1]
+
+    @property
     def declared(self) -> tuple[str, ...]:
         """What is declared of rows that depend on each other: of "cluster", "label_end" and "time"."""
         return tuple(name for name in ("cluster", "label_end", "time") if getattr(self, name) is not None)

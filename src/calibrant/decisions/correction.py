@@ -163,7 +163,7 @@ def correction_of(
     fewest = int(rows.class_weight.min()) if rows.weight is None else int(np.bincount(rows.codes).min())
     if fewest < 2:
         raise InvalidInputError(f"{names[1]} hold a class in {count(fewest, 'row')}. Cross-fitting needs two at least.")
-    typed, _ = problem.for_labels(rows.classes, max(rows.scores.ndim, 1) if rows.is_binary else rows.n_classes)
+    typed, _ = problem.for_labels(rows.classes, rows.n_columns)
     typed_chosen = chosen._replace(policy=Policy(typed, threshold=chosen.policy.threshold))
     decided = decide_rows(
         typed_chosen, rows.with_scores(out_of_fold(calibrator, rows, _folds(rows, n_folds))), given.costs, None

@@ -50,8 +50,8 @@ class Losses(ABC):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TableLosses(Losses):
-    """The same losses for all rows, shape (A, K)."""
+class _GivenLosses(Losses):
+    """Losses that are numbers, of which the last two axes are actions and classes."""
 
     values: FloatArray
 
@@ -59,33 +59,27 @@ class TableLosses(Losses):
     def shape(self) -> tuple[int, int]:
         return self.values.shape[-2], self.values.shape[-1]
 
+    def by_class(self, places: Sequence[int]) -> Self:
+        return replace(self, values=self.values[..., list(places)])
+
+
+class TableLosses(_GivenLosses):
+    """The same losses for all rows, shape (A, K)."""
+
     def of(self, n: int, costs: Any) -> FloatArray:  # noqa: ARG002
         return self.values
-
-    def by_class(self, places: Sequence[int]) -> Self:
-        return replace(self, values=self.values[:, list(places)])
 
     @property
     def table(self) -> FloatArray:
         return self.values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowLosses(Losses):
+class RowLosses(_GivenLosses):
     """Losses of given rows, shape (n, A, K)."""
-
-    values: FloatArray
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.values.shape[-2], self.values.shape[-1]
 
     def of(self, n: int, costs: Any) -> FloatArray:  # noqa: ARG002
         check_same_length(len(self.values), n, "losses", "predictions")
         return self.values
-
-    def by_class(self, places: Sequence[int]) -> Self:
-        return replace(self, values=self.values[:, :, list(places)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

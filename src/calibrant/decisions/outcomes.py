@@ -218,7 +218,7 @@ def decide_rows(policy: Policy | Chosen, rows: Rows, costs: Any, per: ArrayLike 
     policy, n = chosen.policy, rows.n_rows
     policy.problem.check_of_classes()
     losses = policy.problem.loss_of_rows(n, costs)
-    n_classes = 2 if rows.is_binary else rows.scores.shape[1]
+    n_classes = max(rows.n_columns, 2)
     if losses.shape[-1] != n_classes:  # of problems that don't know their classes
         raise ShapeError(
             f"losses are of {losses.shape[-1]} classes, and y and probabilities of {n_classes}. Give one of each."

@@ -225,8 +225,7 @@ def promised_of_classes(
         if not isinstance(calibrator, Fitted):
             raise InvalidTypeError(f"calibrator is a {type(calibrator).__name__}. Pass a fitted calibrator.")
         read = calibrator.read(predictions, groups=groups, features=features)
-        n_columns = max(read.scores.ndim, 1) if read.is_binary else read.scores.shape[1]
-        problem, _ = problem.for_labels(calibrator.classes_, n_columns, name="the calibrator's classes")
+        problem, _ = problem.for_labels(calibrator.classes_, read.n_columns, name="the calibrator's classes")
         made = problem.read_probabilities(calibrator.apply(read))
         policy, rows = Policy(problem, threshold=policy.threshold), read.with_scores(made.values)
         given = rows.scores

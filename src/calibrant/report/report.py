@@ -171,7 +171,7 @@ class Report(pages.PageReport):
         if calibrator is not None:
             of_scores = {"input": calibrator.input, "sum_to_one": calibrator.sums_to_one}
             calibrated = Calibrated(calibrator, measured_rows(y_true, scores, **of_scores, **known))
-        names = _check_score_names(score_names, 1 if rows.is_binary else rows.scores.shape[1])
+        names = _check_score_names(score_names, rows.n_columns)
         about = About(title, source, file=source, label_name=label_name or series_name(y_true), score_names=names)
         beside = Beside(calibrated, decisions, segments)
         self._summary = _summary_of_rows(rows, about, beside, n_bins=n_bins, level=level, rng=rng)
