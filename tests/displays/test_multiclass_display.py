@@ -36,6 +36,27 @@ def test_panels_are_the_curves_of_the_top_label_and_of_each_class() -> None:
         assert drawn(ax).get_ydata().tolist() == curve.y.tolist()
 
 
+class Own:
+    """A classifier with its classes in an order of its own, whose probabilities are its features."""
+
+    classes_ = np.array(["pos", "neg", "neutral"])
+
+    def predict_proba(self, X: Any) -> Any:
+        return X
+
+
+def test_a_classifier_may_have_its_classes_in_any_order() -> None:
+    codes, p = rows(3)
+    y = Own.classes_[codes]
+    order = np.argsort(Own.classes_)
+    found = cb.MulticlassReliabilityDisplay.from_estimator(Own(), p, y)
+    expected = cb.MulticlassReliabilityDisplay.from_predictions(y, p[:, order], classes=Own.classes_[order])
+    for ours, theirs in zip(found.axes_, expected.axes_, strict=True):
+        assert drawn(ours).get_ydata().tolist() == drawn(theirs).get_ydata().tolist()
+    one = cb.ReliabilityDisplay.from_estimator(Own(), p, y)
+    assert drawn(one.ax_).get_ydata().tolist() == drawn(found.ax_).get_ydata().tolist()
+
+
 def test_titles_state_class_and_events_and_the_rows_once() -> None:
     y, p = rows(3)
     names = np.array(["ant", "$\\frac{$bee", "_cow"])

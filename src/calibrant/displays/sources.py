@@ -65,7 +65,10 @@ class Response(NamedTuple):
 
 
 def response(estimator: Any, X: Any, *, is_binary: bool = False) -> Response:
-    """Return the probabilities that a fitted classifier gives rows of features; refuse what is no such classifier."""
+    """Return the probabilities that a fitted classifier gives rows of features; refuse what is no such classifier.
+
+    Those of three or more classes follow the sorted classes.
+    """
     wanted = f"Expected 'estimator' to be a {'binary ' if is_binary else ''}classifier."
     classes = getattr(estimator, "classes_", None)
     name = type(estimator).__name__
@@ -86,6 +89,9 @@ def response(estimator: Any, X: Any, *, is_binary: bool = False) -> Response:
     if prob.ndim != 2 or prob.shape[1] != len(classes):
         what = f"{name}.predict_proba gave shape {prob.shape}"
         raise ShapeError(f"{what} for {len(classes)} classes, not one column each.")
+    if len(classes) > 2:  # of two, the second is the positive one, as in scikit-learn
+        order = np.argsort(np.asarray(classes))
+        return Response(prob[:, order], np.asarray(classes)[order])
     return Response(prob, np.asarray(classes))
 
 
