@@ -222,6 +222,12 @@ def test_labels_without_an_order_are_told_by_their_rows() -> None:
             cb.CalibratedClassifierCV(LogisticRegression()).fit(X, given)
 
 
+def test_no_rows_are_refused_as_in_scikit_learn() -> None:
+    for cls in (cb.CalibratedClassifierCV, Theirs):
+        with pytest.raises(TypeError, match="Expected sequence or array-like, got <class 'NoneType'>"):
+            cls(LogisticRegression()).fit(None, [0, 1] * 20)
+
+
 def test_a_fit_without_names_of_features_forgets_those_of_the_fit_before() -> None:
     X, y = make_classification(100, 4, random_state=0)
     model = cb.CalibratedClassifierCV(LogisticRegression()).fit(pd.DataFrame(X, columns=list("abcd")), y)

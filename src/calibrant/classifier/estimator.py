@@ -168,8 +168,9 @@ class CalibratedClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator)
         refuse_misspelt(self.method)
         self._validate_params()
         X, y = indexable(X, y)
+        n = _num_samples(X)  # which refuses None
         if isinstance(sample_weight, Real):  # of all rows, as in scikit-learn
-            sample_weight = np.full(_num_samples(X), float(sample_weight))
+            sample_weight = np.full(n, float(sample_weight))
         estimator = self._get_estimator()
         method = resolve(self.method, estimator)
         is_frozen = isinstance(estimator, FrozenEstimator)
