@@ -44,32 +44,18 @@ def search_all_cuts(
     least: float,
     rank: RowArray,
     with_all: FloatArray,
+    sums: tuple[float, float, float],
     tree: FloatArray,
 ) -> tuple[int, int, float]:
     """Return threshold, number of rows on the left and distance of the worst split over all cuts; -1 if there is none.
 
     Both sides hold a weight of at least `least`. int F^2 = 1 - S / W^2 with S = sum_ij w_i w_j max(u_i, u_j), which
-    a Fenwick tree over the ranks of the levels adds up row by row.
-    `rank`, `with_all` and `tree` are room for n, n and 2 n + 2 items: a loop that makes arrays, or takes them in
-    tuples, compiles for longer.
+    a Fenwick tree over the ranks of the levels adds up row by row. `rank` is that of each row's level, `with_all`, by
+    rank, the sum over all rows j of w_j max(u, u_j), and `sums` are those of all w, w_i with_all_i and w (1 - u^2).
+    `tree` is room for 2 n + 2 numbers: a loop that makes arrays, or takes them in tuples, compiles for longer.
     """
     n_thresholds, n = values.shape[0] - 1, values.shape[1]
-    total = above = 0.0
-    for r in range(n):
-        i = order[n_thresholds, r]
-        rank[i] = r
-        total += weight[i]
-        above += weight[i] * level[i]
-    below = pairs = squares = 0.0
-    for r in range(n):
-        i = order[n_thresholds, r]
-        u = level[i]
-        w = weight[i]
-        below += w
-        above -= w * u
-        with_all[r] = u * below + above  # the sum over all rows j of w_j max(u, u_j)
-        pairs += w * with_all[r]
-        squares += w * (1.0 - u * u)
+    total, pairs, squares = sums
     best, best_k, best_cut = -1.0, 0, 0
     for k in range(n_thresholds):
         for j in range(2 * (n + 1)):

@@ -26,7 +26,7 @@ from calibrant.forecasts.level_maps import Knots, MapNumbers, PackedMaps, empiri
 from calibrant.forecasts.recalibrated import ChainRows, MeanRows, RecalibratedForecast
 from calibrant.forecasts.recalibrators.base import Layer, named, numbers_within_reach
 from calibrant.forecasts.scores import Outcomes
-from calibrant.numerics import FloatArray, IntArray
+from calibrant.numerics import FloatArray, IntArray, dot
 
 #: Probabilities at thresholds that are held at once.
 _BATCH = 20_000_000
@@ -160,6 +160,15 @@ class State:
             self.order[k] = np.argsort(values, kind="stable")
             self.values[k] = values[self.order[k]]
 
+    def pairs_of_levels(self) -> tuple[MapNumbers, FloatArray, tuple[float, float, float]]:
+        """Return ranks and sums over pairs of levels, which are the same for all thresholds: see the kernel."""
+        u, by_level = self.values[-1], self.order[-1]
+        weight, rank = self.weight[by_level], self.scratch[0]
+        rank[by_level] = np.arange(u.size)
+        below, moment = np.cumsum(weight), np.cumsum(weight * u)
+        with_all = u * below + (moment[-1] - moment)
+        return rank, with_all, (float(below[-1]), dot(weight, with_all), dot(weight, 1.0 - u * u))
+
     def side(self, split: Split) -> npt.NDArray[np.uint8]:
         """Return 0 for the rows with a probability of at most alpha, and 1 for the others."""
         side = np.ones(self.level.size, dtype=np.uint8)
@@ -220,7 +229,7 @@ class Regularised:
         """Return the split with the greatest distance, its error the root of that; None if none leaves enough rows."""
         given = state.values, state.order, state.level, state.weight
         if self.n_cuts is None:
-            k, cut, distance = kernels.search_all_cuts(*given, self.least, *state.scratch, state.tree)
+            k, cut, distance = kernels.search_all_cuts(*given, self.least, *state.pairs_of_levels(), state.tree)
         else:
             k, cut, distance = kernels.search_some_cuts(*given, self.n_cuts, self.least)
         if distance < 0.0:
