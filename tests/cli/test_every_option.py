@@ -159,8 +159,8 @@ LINES: dict[str, tuple[str, ...]] = {
         "all.duckdb --table abc --margins more.json --rescale --normalise -o out.csv",
     ),
     "export": (
-        "isotonic.json --to sql --dialect postgres --table sales --score q --keep client --column better -o out.sql",
-        "isotonic.json --to onnx --dtype float32 -o out.onnx",
+        "isotonic.json --to sql --dialect postgres --table sales --score q --keep client --column better -o out.txt",
+        "isotonic.json --dtype float32 -o out.onnx",
     ),
     "inspect": ("isotonic.json --json",),
     "report": (

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 @new_command(
     "export",
     "calibrant export calibrator.json --to sql --dialect duckdb --table sales.scores --keep id",
-    "calibrant export calibrator.json --to sql --dialect snowflake --score p -o apply.sql",
-    "calibrant export calibrator.json --to onnx -o calibrator.onnx",
+    "calibrant export calibrator.json --dialect snowflake --score p -o apply.sql",
+    "calibrant export calibrator.json -o calibrator.onnx",
 )
 @click.argument("calibrator")
-@click.option("--to", required=True, type=click.Choice(["sql", "onnx"]), help="What to make of it.")
+@click.option(
+    "--to", type=click.Choice(["sql", "onnx"]), help="What to make of it.  [default: what OUT ends in, else sql]"
+)
 @click.option("-o", "--output", metavar="OUT", help="Where to write; SQL goes to standard output by default.")
 @click.option("--dialect", type=click.Choice(choices.DIALECTS), help="SQL: of which engine.  [default: duckdb]")
 @click.option("--table", metavar="TABLE", help="SQL: what stands after FROM.  [default: scores]")
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dtype", type=click.Choice(choices.FLOAT_TYPES), help="ONNX: type of scores and result.  [default: float64]"
 )
-def command(calibrator: str, to: str, output: str | None, dtype: FloatType | None, **of_sql: Any) -> None:
+def command(calibrator: str, to: str | None, output: str | None, dtype: FloatType | None, **of_sql: Any) -> None:
     """Write the saved CALIBRATOR as SQL or as an ONNX model, to apply it where the scores are made.
 
     SQL is one SELECT. Rows that apply would refuse become NULL in SQL, NaN in ONNX.
@@ -52,6 +54,7 @@ def command(calibrator: str, to: str, output: str | None, dtype: FloatType | Non
     fitted = persistence.load_as(Applicable, calibrator)
     if output is not None:
         check_output(output, calibrator)
+    to = to or _said_by(output)
     if to == "onnx":
         _refuse_others("onnx", [name for name, value in of_sql.items() if value])
         if output is None or output == "-":
@@ -73,6 +76,14 @@ def command(calibrator: str, to: str, output: str | None, dtype: FloatType | Non
             return
         write_whole(Path(output), f"{sql};\n".encode())
     echo(f"Wrote {output}")
+
+
+def _said_by(output: str | None) -> str:
+    """Return what the ending of a file's name says is to be made; SQL where none is named."""
+    ending = ".sql" if output in (None, "-") else Path(output).suffix.lower()
+    if ending not in (".sql", ".onnx"):
+        raise InvalidInputError(f"{output} ends in neither .sql nor .onnx. Say what to make by --to sql or --to onnx.")
+    return ending[1:]
 
 
 def _refuse_others(to: str, named: list[str]) -> None:
