@@ -265,6 +265,7 @@ def map_state(
     height: FloatArray,
     slope: FloatArray,
     second: int,
+    n_left: int,
     rows: RowArray,
     mapped: FloatArray,
 ) -> None:
@@ -272,13 +273,10 @@ def map_state(
 
     The maps rise, which leaves each side of a line in order. Their knots are those of `level_maps`, of which `second`
     is the first of the map of side 1; a line rises, so that each map is walked along once. `rows` and `mapped` are room
-    for n + 4 items: side 0, then side 1, with infinities before and after each.
+    for n + 4 items: the `n_left` of side 0, then side 1, with infinities before and after each.
     """
     n = side.size
     one = np.uint32(1)
-    n_left = 0
-    for r in range(n):
-        n_left += 1 if side[r] == 0 else 0
     mapped[0] = mapped[n_left + 2] = -np.inf
     mapped[n_left + 1] = mapped[n + 3] = np.inf
     for k in range(values.shape[0]):
