@@ -155,16 +155,17 @@ class PackedMaps:
         if n_mapped is None:
             n_mapped = np.full(chosen.shape[1], levels.shape[1])
         column, alpha = splits
-        kernels.map_levels(levels, chosen, column, alpha, n_mapped, *self.index, log_slope, log_slopes)
+        rounds = np.stack((n_mapped, column if alpha.size else n_mapped))
+        kernels.map_levels(levels, chosen, rounds, alpha, *self.index, log_slope, log_slopes)
 
     @cached_property
-    def index(self) -> tuple[IntArray, npt.NDArray[np.uint32], FloatArray, FloatArray, FloatArray]:
+    def index(self) -> tuple[IntArray, npt.NDArray[np.uint32], FloatArray]:
         """The maps as the loops read them: see the kernels."""
         n_maps = len(self)
         sizes = np.diff(self.start)
         n_buckets = [max(_FEWEST_BUCKETS, 1 << (size - 1).bit_length()) for size in sizes.tolist()]
         bucket_start = np.concatenate(([0], np.cumsum(np.array(n_buckets, dtype=np.int64) + 2)))
-        at, height, slope = (np.empty(self.x.size + n_maps) for _ in range(3))
+        at, height, slope = knots = np.empty((3, self.x.size + n_maps))
         buckets = np.empty(bucket_start[-1], np.uint32)
         for j, n in enumerate(n_buckets):
             x, y = self.knots(j)
@@ -176,12 +177,12 @@ class PackedMaps:
                 slope[base : end - 1] = np.minimum(np.diff(y) / np.diff(x), _STEEPEST)
             found = np.searchsorted(x, np.arange(n + 1) / n, side="right") + (base - 1)
             buckets[bucket_start[j] : bucket_start[j + 1]] = np.append(found, found[-1])
-        return bucket_start, buckets, at, height, slope
+        return bucket_start, buckets, knots
 
     @cached_property
     def _log_slope(self) -> FloatArray:
         """Log of the slope of the piece after each knot; at 1, of the last piece."""
-        slope = self.index[-1].copy()
+        slope: FloatArray = self.index[2][2].copy()
         ends = self.start[1:] + np.arange(self.start.size - 1)  # of each map: the knot at 1, then the one at infinity
         slope[ends - 1] = slope[ends - 2]
         slope[ends] = 1.0

@@ -4,10 +4,10 @@ A map has straight lines between its knots (0, 0) .. (1, 1), both coordinates st
 lie one after the other in `x` and `y`; map j has the knots `start[j]` to `start[j + 1]`. `chosen`, shape (n, T),
 names the map that each row takes in each round.
 
-Indexed, `knots` are the places, the heights and the slopes after each knot. Each map has one knot more, at infinity, so
-that map j begins at `start[j] + j`. [0, 1] is divided into equal buckets, a power of two of them so that v * buckets is
-exact, and `buckets` says at which knot each begins, so that few steps lead from there to the piece that holds a level:
-those of map j lie at `bucket_start[j]` to `bucket_start[j + 1]`, with one for v = 1 and one after it.
+Indexed, `knots`, shape (3, K), are the places, the heights and the slopes after each knot. Each map has one knot more,
+at infinity, so that map j begins at `start[j] + j`. [0, 1] is divided into equal buckets, a power of two of them so
+that v * buckets is exact, and `buckets` says at which knot each begins, so that few steps lead from there to the piece
+that holds a level: those of map j lie at `bucket_start[j]` to `bucket_start[j + 1]`, with one for v = 1 and one after.
 """
 
 from __future__ import annotations
@@ -29,31 +29,30 @@ _TOGETHER = 64
 def map_levels(
     levels: FloatArray,
     chosen: RowArray,
-    column: StartArray,
+    rounds: StartArray,
     alpha: FloatArray,
-    n_mapped: StartArray,
     bucket_start: StartArray,
     buckets: KnotNumbers,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
+    knots: FloatArray,
     log_slope: FloatArray,
     log_slopes: FloatArray,
 ) -> None:
-    """Map the first `n_mapped[t]` levels of each row, shape (n, m), by its map of round t, round by round, in place.
+    """Map the first `rounds[0, t]` levels of each row, shape (n, m), by its map of round t, round by round, in place.
 
-    With a `column` and an `alpha` for each round, the maps are chosen on the way, and written to `chosen`: 2 t where
-    the level in that column is at most alpha, else 2 t + 1. With `log_slopes`, of the shape of the levels, the
+    With an `alpha` for each round, the maps are chosen on the way, and written to `chosen`: 2 t where the level in
+    column `rounds[1, t]` is at most alpha, else 2 t + 1. With `log_slopes`, of the shape of the levels, the
     log of the slope of each map is added to it, `log_slope` holding that of the piece after each knot. The sums are
     those of NumPy's `interp`.
     """
+    n_mapped, column = rounds[0], rounds[1]
+    at, height, slope = knots[0], knots[1], knots[2]
     one = np.uint32(1)
     n = levels.shape[0]
     for first in range(0, n, _TOGETHER):
         end = first + _TOGETHER if first + _TOGETHER < n else n
         for t in range(chosen.shape[1]):
             for i in range(first, end):
-                if column.size > 0:
+                if alpha.size > 0:
                     chosen[i, t] = 2 * t + (0 if levels[i, column[t]] <= alpha[t] else 1)
                 j = chosen[i, t]
                 own = np.uint32(bucket_start[j])

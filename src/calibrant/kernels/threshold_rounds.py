@@ -261,9 +261,7 @@ def map_state(
     values: FloatArray,
     order: RowArray,
     side: SideArray,
-    at: FloatArray,
-    height: FloatArray,
-    slope: FloatArray,
+    knots: FloatArray,
     second: int,
     n_left: int,
     rows: RowArray,
@@ -271,10 +269,11 @@ def map_state(
 ) -> None:
     """Map each line of the state by the map of each row's `side`, in place, and put it in order again by one merge.
 
-    The maps rise, which leaves each side of a line in order. Their knots are those of `level_maps`, of which `second`
+    The maps rise, which leaves each side of a line in order. Their `knots` are those of `level_maps`, of which `second`
     is the first of the map of side 1; a line rises, so that each map is walked along once. `rows` and `mapped` are room
     for n + 4 items: the `n_left` of side 0, then side 1, with infinities before and after each.
     """
+    at, height, slope = knots[0], knots[1], knots[2]
     n = side.size
     one = np.uint32(1)
     mapped[0] = mapped[n_left + 2] = -np.inf

@@ -178,7 +178,7 @@ class State:
     def apply(self, side: npt.NDArray[np.uint8], maps: PackedMaps) -> None:
         """Map everything by the map of its side."""
         second, n_left = int(maps.start[1]) + 1, side.size - int(np.count_nonzero(side))
-        kernels.map_state(self.values, self.order, side, *maps.index[2:], second, n_left, *self.scratch)
+        kernels.map_state(self.values, self.order, side, maps.index[2], second, n_left, *self.scratch)
         self.level[self.order[-1]] = self.values[-1]
 
 
