@@ -123,7 +123,7 @@ def test_inspect_lists_the_groups(run: Run, cities: pa.Table) -> None:
     counts = {name: int(np.sum(cities["city"].to_numpy(zero_copy_only=False) == name)) for name in ("Bonn", "Rome")}
     for name, n in counts.items():
         assert re.search(rf"^  '{name}': {n} rows, \d+% of its own map$", shown, re.MULTILINE)
-    assert "All rows:\nq = expit(" in shown
+    assert "\n\nAll rows:\n  q = expit(" in shown
 
 
 def test_correction_of_the_prior_is_applied_and_shown(run: Run, cities: pa.Table) -> None:

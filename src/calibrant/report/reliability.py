@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from calibrant.displays import PANEL_HEIGHT, ReliabilityDisplay, ScoreHistogram, axis_end
-from calibrant.metrics import CurveSettings, curve_of_event, curve_settings, make_bins
+from calibrant.metrics import CurveSettings, binned_error, curve_of_event, curve_settings, make_bins
 from calibrant.numerics import FloatArray
 from calibrant.phrases import capitalised, percent_level, shorten
 from calibrant.report import pages
@@ -65,7 +65,7 @@ def curve_of(
         "has_band": band is not None,
         "mean_predicted": float(np.average(data.scores, weights=data.weight)),
         "mean_observed": data.base_rate,
-        "mean_error": float(np.sum(bins.share * np.abs(bins.gap))),
+        "mean_error": binned_error(bins, "l1"),
         "bins": [
             {
                 "from": float(curve.edges[b, 0]),
