@@ -123,7 +123,7 @@ def choose(
         float(np.sum(average)) / total,
         np.array(totals) / total,
         tuple(fold.rounds.chain(n_rounds) for fold in folds),
-        tuple(fold.rounds.records_of(k, n_rounds) for k, fold in enumerate(folds)),
+        tuple(fold.rounds.records(n_rounds, k) for k, fold in enumerate(folds)),
     )
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -250,16 +251,20 @@ class Regularised:
 
 
 class Rounds:
-    """Rounds on one set of rows, made one at a time: their `records`, their `splits` and the `maps` of both sides."""
+    """Rounds on one set of rows, made one at a time: their `splits` and the `maps` of both sides."""
 
     def __init__(self, rows: Outcomes, thresholds: FloatArray, rule: Paper | Regularised, epsilon: float) -> None:
         self.state = State(rows, thresholds)
         self.rule = rule
         self.epsilon = epsilon
-        self.records: list[ThresholdRound] = []
         self.splits: list[Split] = []
         self.maps: list[PackedMaps] = []
-        self._next = rule.find(self.state)
+        self._sizes: list[tuple[float, float]] = []
+
+    @cached_property
+    def _next(self) -> Split | None:
+        """The split with the greatest error now, searched for where it is asked for."""
+        return self.rule.find(self.state)
 
     @property
     def greatest_error(self) -> float:
@@ -276,23 +281,28 @@ class Rounds:
         parts = (by_level[side[by_level] == s] for s in (0, 1))
         maps = PackedMaps.pack([self.rule.fit_map(state.level[part], state.weight[part]) for part in parts])
         state.apply(side, maps)
-        self._next = self.rule.find(state)
+        del self._next
         n_left = float(state.weight[side == 0].sum())
-        sizes = (n_left, float(state.weight.sum()) - n_left)
-        y0 = float(state.thresholds[split.k])
-        self.records.append(ThresholdRound(y0, split.alpha, split.error, self.greatest_error, *sizes))
+        self._sizes.append((n_left, float(state.weight.sum()) - n_left))
         self.splits.append(split)
         self.maps.append(maps)
         return True
 
     def run(self, most: int) -> Iterator[int]:
         """Make up to `most` rounds, and yield the number made after each."""
-        while len(self.records) < most and self.step():
-            yield len(self.records)
+        while len(self.splits) < most and self.step():
+            yield len(self.splits)
 
-    def records_of(self, fold: int, most: int) -> tuple[ThresholdRound, ...]:
-        """Return the first rounds, with the fold that was left out of their rows."""
-        return tuple(replace(record, fold=fold) for record in self.records[:most])
+    def records(self, most: int | None = None, fold: int | None = None) -> tuple[ThresholdRound, ...]:
+        """Return the rounds so far, or the first of them, and the fold that was left out of their rows."""
+        splits = self.splits[:most]
+        after = [split.error for split in self.splits[1 : len(splits) + 1]]
+        if len(after) < len(splits):
+            after.append(self.greatest_error)
+        return tuple(
+            ThresholdRound(float(self.state.thresholds[split.k]), split.alpha, split.error, error, *sizes, fold)
+            for split, error, sizes in zip(splits, after, self._sizes, strict=False)
+        )
 
     def chain(self, most: int | None = None) -> ThresholdChain:
         """Return the rounds so far, or the first of them, as a layer."""

@@ -325,7 +325,7 @@ class ThresholdRecalibrator(Recalibrator):
         for done in rounds.run(most):
             if self.progress is not None:
                 self.progress(done, most, rounds.greatest_error)
-        self.rounds_ = tuple(rounds.records)
+        self.rounds_ = rounds.records()
         self.choice_ = "rounds" if self.rounds_ else "none"
         error = rounds.greatest_error
         stopped_by: StoppedBy = (
