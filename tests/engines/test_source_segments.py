@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.csv as pc
@@ -25,45 +22,17 @@ from calibrant.errors import (
     InvalidInputError,
     InvalidLabelError,
     InvalidScoreError,
-    InvalidTypeError,
     UnknownNameError,
 )
 from calibrant.segments import binning
 from calibrant.segments.binning import Binning, EdgeSample
 from calibrant.validation import match_levels
-
-FEATURES = ("age", "city", "zip")
-CITIES = ("Bonn", "Kyiv", "Rome")
-
-
-def rows_of(n: int = 2_500, seed: int = 0, missing: float = 0.05) -> pa.Table:
-    """Return scores that are too high for the young in Rome, and for one code of digits."""
-    rng = np.random.default_rng(seed)
-    p, age = rng.random(n), rng.uniform(18, 80, n).round(1)
-    city, code = rng.choice(CITIES, n), rng.choice(["001", "017", "A20"], n)
-    truth = np.where((age < 35) & (city == "Rome"), p**3, np.where(code == "017", p**2, p))
-    lacks = rng.random((2, n)) < missing
-    return pa.table(
-        {
-            "y": (rng.random(n) < truth).astype(np.int64),
-            "p": p,
-            "age": pa.array(age, mask=lacks[0]),
-            "city": pa.array(city, mask=lacks[1]),
-            "zip": code,
-            "w": rng.integers(0, 3, n),
-            "patient": rng.integers(0, n // 4, n),
-        }
-    )
+from feature_rows import FEATURES, SOURCES, csv, in_parts, json_lines, parquet, rows_of
 
 
 def in_memory(table: pa.Table, calibrator: Any = None, **more: Any) -> cb.SegmentCalibrator:
     made = cb.SegmentCalibrator("sigmoid") if calibrator is None else calibrator
     return made.fit(table["p"], table["y"], features=table.select(FEATURES), **more)
-
-
-def in_parts(table: pa.Table, size: int = 700) -> Callable[[], Any]:
-    """Return a source of many batches, which can be read again."""
-    return lambda: table.to_reader(size)
 
 
 def assert_same(found: cb.SegmentCalibrator, wanted: cb.SegmentCalibrator) -> None:
@@ -77,45 +46,11 @@ def assert_same(found: cb.SegmentCalibrator, wanted: cb.SegmentCalibrator) -> No
     assert found.n_rows_ == wanted.n_rows_
 
 
-def parquet(table: pa.Table, folder: Path) -> Any:
-    pq.write_table(table, folder / "t.parquet", row_group_size=900)
-    return folder / "t.parquet"
-
-
-def csv(table: pa.Table, folder: Path) -> Any:
-    pc.write_csv(table, folder / "t.csv")
-    return folder / "t.csv"
-
-
-def json_lines(table: pa.Table, folder: Path) -> Any:
-    (folder / "t.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
-    return folder / "t.jsonl"
-
-
-def many_files(table: pa.Table, folder: Path) -> Any:
-    (folder / "parts").mkdir()
-    for i, start in enumerate(range(0, table.num_rows, 1_500)):
-        pq.write_table(table.slice(start, 1_500), folder / "parts" / f"{i}.parquet")
-    return folder / "parts"
-
-
 def connect(table: pa.Table) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.execute("SET preserve_insertion_order = true")
     connection.register("t", table)
     return connection
-
-
-SOURCES: dict[str, Callable[[pa.Table, Path], Any]] = {
-    "mapping": lambda table, _: dict(zip(table.column_names, table.columns, strict=True)),
-    "pandas": lambda table, _: table.to_pandas(),
-    "polars": lambda table, _: pl.from_arrow(table),
-    "batches": lambda table, _: in_parts(table),
-    "parquet": parquet,
-    "csv": csv,
-    "jsonl": json_lines,
-    "folder": many_files,
-}
 
 
 @pytest.mark.parametrize("kind", SOURCES)
@@ -425,67 +360,3 @@ def test_a_feature_that_is_the_score_too_is_read_once() -> None:
     assert (found.score_names_, found.columns_[0].name) == (("p",), "p")
     scores = engines.evaluate(in_parts(table), calibrator=found)
     assert scores["brier"].n == 3_000
-
-
-# --- predictions of a number -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def corrected() -> cb.SegmentMeanCalibrator:
-    """A calibrator of numbers that needs all three features."""
-    table = rows_of(8_000)
-    p, age, code = (table[name].to_numpy(zero_copy_only=False) for name in ("p", "age", "zip"))
-    young = (age < 35) & np.array([city == "Rome" for city in table["city"].to_pylist()])
-    y = 10.0 * p + np.where(young, 2.0, np.where(code == "017", -2.0, 0.0))
-    y = y + 0.5 * np.random.default_rng(1).normal(size=p.size)
-    found = cb.SegmentMeanCalibrator().fit(p, y, features=table.select(FEATURES))
-    assert set(found.feature_names) == set(FEATURES)
-    return found
-
-
-@pytest.mark.parametrize("kind", SOURCES)
-def test_numbers_of_any_source_are_corrected_as_predict_does(
-    corrected: cb.SegmentMeanCalibrator, kind: str, tmp_path: Path
-) -> None:
-    table = rows_of(2_000, seed=5, missing=0.3)
-    source = SOURCES[kind](table, tmp_path)
-    target = tmp_path / ("out" if kind == "folder" else "out.parquet")
-    done = engines.apply(corrected, source, target, score="p")
-    assert (done.n_rows, done.n_missing) == (2_000, 0)
-    written = pq.read_table(target)
-    np.testing.assert_array_equal(written["calibrated"], corrected.predict(table["p"], features=table))
-
-
-def test_rows_without_a_prediction_are_told_left_out_or_kept(
-    corrected: cb.SegmentMeanCalibrator, tmp_path: Path
-) -> None:
-    table = rows_of(300, seed=5)
-    lacks = np.arange(300) % 7 == 0
-    source = parquet(table.set_column(1, "p", pa.array(table["p"].to_numpy(), mask=lacks)), tmp_path)
-    with pytest.raises(InvalidScoreError, match=r"column 'p' of .*t\.parquet row 0: missing value"):
-        engines.apply(corrected, source, tmp_path / "no.parquet", score="p")
-    engines.apply(corrected, source, tmp_path / "keep.parquet", score="p", missing="keep", column="fixed")
-    found = pq.read_table(tmp_path / "keep.parquet")["fixed"].to_numpy()
-    assert np.isnan(found).tolist() == lacks.tolist()
-
-
-def test_what_a_calibrator_of_numbers_does_not_do_is_told(corrected: cb.SegmentMeanCalibrator, tmp_path: Path) -> None:
-    table = rows_of(300)
-    with pytest.raises(InvalidInputError, match="doesn't say which columns it was fitted to"):
-        engines.apply(corrected, table, tmp_path / "out.csv")
-    with pytest.raises(InvalidInputError, match="Pass one number per row"):
-        engines.apply(corrected, table, tmp_path / "out.csv", score=["p", "y"])
-    with pytest.raises(InvalidTypeError, match="can't fit a SegmentMeanCalibrator to a stream of rows, only a"):
-        engines.fit(cb.SegmentMeanCalibrator(), table, features=FEATURES)  # type: ignore[type-var]
-    with pytest.raises(InvalidTypeError, match="SegmentMeanCalibrator, which makes no probabilities of scores"):
-        engines.evaluate(table, calibrator=corrected)
-    with pytest.raises(InvalidTypeError, match="SegmentMeanCalibrator"):
-        cb.Chain([corrected, cb.prior.PriorShift([1.0, 2.0], classes=[0, 1])])
-
-
-def test_spark_corrects_numbers_as_predict_does(corrected: cb.SegmentMeanCalibrator, spark: Any) -> None:
-    table = rows_of(500, seed=6, missing=0.3)
-    table = table.append_column("id", pa.array(range(500)))
-    found = engines.apply(corrected, spark.createDataFrame(table).repartition(3), score="p")
-    written = found.toArrow().sort_by("id")["calibrated"].to_numpy()
-    np.testing.assert_allclose(written, corrected.predict(table["p"], features=table), rtol=1e-13, atol=1e-13)

@@ -343,7 +343,7 @@ class AutoCalibrator(BinaryCalibrator):
         check_columns(columns(input=self.input), part, n_classes, field)
 
 
-#: Fits to each of several parts of the rows, by what other candidates made of the same parts.
+#: A candidate: its map for each of several parts of the rows, given those of the candidates before it by their names.
 _Fit: TypeAlias = Callable[[Sequence[Rows | ScoreSummary], Mapping[str, Sequence[BlendPart]]], Sequence[BlendPart]]
 
 
@@ -381,6 +381,8 @@ def _fit_of(calibrator: BinaryCalibrator) -> _Fit:
 
 
 def _fit_mixture(fit_temperature: _Fit) -> _Fit:
+    """Return ensemble temperature as a candidate, around the temperature where that has been fitted already."""
+
     def fit(data: Sequence[Rows | ScoreSummary], made: Mapping[str, Sequence[BlendPart]]) -> list[BlendPart]:
         first = made.get("temperature") or fit_temperature(data, made)
         scaled = cast("Sequence[BetaMap | LogisticMap]", first)
@@ -398,7 +400,7 @@ def _one_by_one(fit: Callable[[Rows | ScoreSummary], BlendPart]) -> _Fit:
 
 
 def _fit_all(tried: Mapping[str, _Fit], parts: Sequence[Rows | ScoreSummary]) -> list[tuple[BlendPart, ...]]:
-    """Return of each part what each candidate makes of it."""
+    """Return, for each part of the rows, the map that each candidate fits to it."""
     made: dict[str, Sequence[BlendPart]] = {}
     for name, fit in tried.items():
         made[name] = fit(parts, made)

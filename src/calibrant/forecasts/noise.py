@@ -171,7 +171,7 @@ class RandomSubsets:
         return np.asarray(np.sqrt(few * (1.0 - 1.0 / max(self.n, 2))))
 
     def noise(self, sums: FloatArray) -> FloatArray:
-        """Return draws of the noise in the totals of sums over subsets, (draws, places): places are of any shape."""
+        """Return draws of the noise in totals: of sums of shape (subsets, ...) draws of shape (draws, ...)."""
         drawn = np.einsum("dg,gm->dm", self._draws, sums.reshape(self.n, -1))
         return np.asarray(drawn).reshape(-1, *sums.shape[1:])
 
