@@ -98,7 +98,7 @@ def measure(path: str, score: str) -> dict[str, dict[str, float]]:
 def draw(applied: str, picture: str) -> None:
     """Draw the reliability diagram of the test rows as the forest scored them, and calibrated."""
     rows = pq.read_table(applied)
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4.6), layout="constrained")
     for ax, column, title in zip(axes, ("p", "p_calibrated"), ("As the forest says it", "Calibrated"), strict=True):
         cb.ReliabilityDisplay.from_predictions(rows["y"], rows[column], ax=ax)
         ax.set_title(title, loc="left")
