@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from scipy.optimize import minimize as minimise_elsewhere
 
 from calibrant.errors import ConvergenceWarning
 from calibrant.logistic import (
     LogisticProblem,
+    _Cells,
     base_logit,
     fit_slope_intercept,
     minimise,
@@ -56,13 +56,41 @@ def test_value_and_derivatives_are_those_of_differences():
     assert spread == pytest.approx((w * q * (1 - q)).sum())
 
 
-def test_many_rows_start_from_a_smaller_problem_and_end_where_all_do():
-    columns, w, y = draw(50_000, 2)
-    many = ties(columns[0], y, w)
-    problem = LogisticProblem(columns, w, platt_targets(many))
-    slope, intercept = fit_slope_intercept(many)
-    theirs = minimise_elsewhere(problem.value, np.zeros(2), jac=lambda theta: problem.derivatives(theta)[0], tol=1e-12)
-    np.testing.assert_allclose([slope, intercept], theirs.x, atol=1e-5)
+def logits(n, steepness, seed=0):
+    rng = np.random.default_rng(seed)
+    s = rng.normal(0.0, 2.0, n) + 3.0
+    return s, (rng.random(n) < expit(steepness * (s - 2.5))).astype(float), rng.exponential(size=n)
+
+
+@pytest.mark.parametrize("rates", [None, (0.0, 1.0), (0.1, 0.7)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("steepness", [-0.4, 1.0, 40.0])  # cells tell the rows of the first two
+def test_fit_of_many_rows_is_that_of_each_row(steepness, weighted, rates):
+    s, y, w = logits(50_000, steepness)
+    rows = ties(s, y, w if weighted else None)
+    theirs = minimise(LogisticProblem((s, np.ones(s.size)), rows.weight, platt_targets(rows, rates)), what="rows")
+    np.testing.assert_allclose(fit_slope_intercept(rows, rates), theirs, rtol=1e-7)
+
+
+def test_cells_tell_the_rows_where_they_are_narrow_only(monkeypatch):
+    calls = []
+    monkeypatch.setattr("calibrant.logistic.minimise", lambda problem, **_: calls.append(problem) or np.zeros(2))
+    for steepness, n_calls in ((1.0, 0), (40.0, 1)):
+        fit_slope_intercept(ties(*logits(50_000, steepness)))
+        assert len(calls) == n_calls
+
+
+def test_value_and_derivatives_of_cells_are_those_of_their_rows():
+    s, y, w = logits(40_000, 1.0)
+    rows = ties(s, y, w)
+    cells = _Cells.gather(rows, float(s.min()), float(s.max()), None)
+    problem = LogisticProblem((s - cells.centre, np.ones(s.size)), w, platt_targets(rows))
+    for theta in np.array([[1.0, 0.2], [-0.7, -3.0], [0.0, 1.0]]):
+        assert cells.value(theta) == pytest.approx(problem.value(theta), rel=1e-12)
+        for found, wanted, error in zip(
+            cells.derivatives(theta), problem.derivatives(theta), (1e-11, 1e-5, 1e-5), strict=True
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=error, atol=1e-7)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1e-8, 1.0, 1e200])

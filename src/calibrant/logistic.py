@@ -4,8 +4,8 @@ What is minimised: sum_i w_i (log(1 + exp(z_i)) - t_i z_i), where z is linear in
 Each step solves the Newton system, columns in units of their size. Far from the minimum a step is halved until the loss
 falls enough; near it full steps are taken without computing the loss, as long as the decrement falls as it should.
 It stops where the decrement (the mean squared change of the logits that a full step would make) is below a tolerance.
-Of many rows, the start is the minimiser of a smaller problem: rows of one score are gathered into cells of equal width,
-others are sampled.
+Rows of one score are gathered into cells of equal width first: where cells are narrow, their moments tell the minimiser
+of all rows, and otherwise a start. Other problems of many rows start from the minimiser of a sample.
 
 Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1999), section 2.2, for the targets.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 from calibrant import kernels
 from calibrant.errors import ConvergenceWarning, warn
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_from_data, clip_open, dot, logit, softplus
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_from_data, clip_open, dot, expit, logit, softplus
 from calibrant.quantised import QuantisedSummary
 from calibrant.row_stream import RowStream
 from calibrant.summary import TiedScores
@@ -54,6 +54,8 @@ _THINNING = 8
 _CELLS = 1 << 13
 _GATHER_FROM = 1 << 12
 _LEAST_PER_CELL = 8
+#: Change of the logit within a cell up to which moments of four orders tell its rows' rates to 1e-9.
+_NARROW = 1.0 / 64.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,16 +237,16 @@ def apart_from_line(
 
 def fit_slope_intercept(
     ties: TiedScores,
-    target_weight: FloatArray | None = None,
+    rates: tuple[float, float] | None = None,
     *,
     what: str = "sigmoid fit",
     start: tuple[float, float] | None = None,
 ) -> tuple[float, float]:
-    """Fit a logistic regression on one score; by default with Platt's targets.
+    """Fit a logistic regression on one score, to the targets of negative and positive rows; by default to Platt's.
 
     `start` is a guess of slope and intercept.
     """
-    s, w = ties.scores, ties.weight
+    s = ties.scores
     low, high = float(s.min()), float(s.max())
     if low == high:
         return 0.0, base_logit(ties)
@@ -252,31 +254,90 @@ def fit_slope_intercept(
     if max(high, -low) > _LARGE or high - low < 1.0 / _LARGE:
         unit = float(2.0 ** np.frexp(np.abs(s).max())[1].clip(max=1023))  # exact, and squares of the rest are in range
         s = s / unit
-    centre = dot(w, s) / float(w.sum())
-    columns = (s - centre, np.broadcast_to(1.0, s.shape))
-    targets = platt_targets(ties) if target_weight is None else target_weight
-    problem = LogisticProblem(columns, w, targets)
-    at = None if start is None else np.array([start[0] * unit, start[1] + start[0] * unit * centre])
-    slope, intercept = minimise(problem, what=what, coarse=_gather(problem), start=at).tolist()
+    in_unit = TiedScores(s, ties.weight, ties.positives)
+    cells = _Cells.gather(in_unit, low / unit, high / unit, rates) if s.size >= _GATHER_FROM else None
+    centre = dot(ties.weight, s) / float(ties.weight.sum()) if cells is None else cells.centre
+    theta = None if start is None else np.array([start[0] * unit, start[1] + start[0] * unit * centre])
+    is_told = False
+    if cells is not None:
+        theta, is_told = cells.solve(np.zeros(2) if theta is None else theta)
+    if theta is None or not is_told:
+        columns = (s - centre, np.broadcast_to(1.0, s.shape))
+        problem = LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
+        theta = minimise(problem, what=what, start=theta)
+    slope, intercept = theta.tolist()
     # the slope of scores that lie very close together may overflow
     return min(max(slope / unit, -LARGEST), LARGEST), intercept - slope * centre
 
 
-def _gather(problem: LogisticProblem) -> LogisticProblem | None:
-    """Gather the rows of a problem of one score and an intercept into equal cells of the score; None for few rows."""
-    x, one = problem.columns
-    if x.size < _GATHER_FROM:
-        return None
-    low, high = float(x.min()), float(x.max())
-    if not high - low > 1.0 / _LARGE:
-        return None
-    n_cells = min(_CELLS, x.size // _LEAST_PER_CELL)
-    scale = n_cells / (high - low)
-    sums = np.zeros((n_cells, 3))
-    weight = np.empty(0) if problem.weight.strides == (0,) else problem.weight
-    kernels.sum_cells(x, weight, problem.target_weight, low, scale, sums)
-    w, wx, target_weight = np.ascontiguousarray(sums[sums[:, 0] > 0.0].T)
-    return LogisticProblem((wx / w, one[: w.size]), w, target_weight)
+@dataclass(frozen=True, slots=True)
+class _Cells(LogisticProblem):
+    """The problem of rows of one score and an intercept, by the moments of cells: rates by their Taylor series there.
+
+    `columns` are the mean score of each cell, shape (n_cells,), less `centre`, and ones. `spread` and `skew` are the
+    sums of w (x - mean)^2 and w (x - mean)^3 in each cell, `tilt` that of w t (x - mean) over all rows.
+    """
+
+    centre: float
+    spread: FloatArray
+    skew: FloatArray
+    tilt: float
+    width: float
+
+    @classmethod
+    def gather(cls, ties: TiedScores, low: float, high: float, rates: tuple[float, float] | None) -> _Cells:
+        """Gather rows into cells of equal width from the lowest score to the highest."""
+        n_cells = min(_CELLS, ties.scores.size // _LEAST_PER_CELL)
+        width = (high - low) / n_cells
+        sums = np.zeros((n_cells, 6))
+        weight = np.empty(0) if ties.weight.strides == (0,) else ties.weight
+        kernels.sum_cells(ties.scores, weight, ties.positives, low, n_cells / (high - low), sums)
+        is_filled = sums[:, 0] > 0.0
+        w, first, second, third, positives, positive_first = sums[is_filled].T.copy()
+        mean = first / w
+        x = low + width * (np.flatnonzero(is_filled) + 0.5 + mean)
+        centre = dot(w, x) / float(w.sum())
+        spread = second - mean * first
+        skew = third - mean * (second + 2.0 * spread)
+        cells = TiedScores(x, w, positives)
+        rates = platt_rates(cells) if rates is None else rates
+        return cls(
+            columns=(x - centre, np.broadcast_to(1.0, w.shape)),
+            weight=w,
+            target_weight=platt_targets(cells, rates),
+            centre=centre,
+            spread=width**2 * spread,
+            skew=width**3 * skew,
+            tilt=(rates[1] - rates[0]) * width * float((positive_first - mean * positives).sum()),
+            width=width,
+        )
+
+    def solve(self, start: FloatArray) -> tuple[FloatArray, bool]:
+        """Return the minimiser, and whether cells are so narrow there that it is that of all rows."""
+        points, units = LogisticProblem(self.columns, self.weight, self.target_weight), self.units()
+        theta, decrement, _ = _newton(points, start, units, tol=_TOL_OF_COARSE)
+        if abs(float(theta[0])) * self.width <= _NARROW:
+            theta, decrement, _ = _newton(self, theta, units)
+        return theta, abs(float(theta[0])) * self.width <= _NARROW and decrement <= _ACCEPTED
+
+    def value(self, theta: FloatArray) -> float:
+        a, z = float(theta[0]), _combine(theta, self.columns)
+        q = expit(z)
+        within = q * (1.0 - q) * (0.5 * a**2 * self.spread + (1.0 - 2.0 * q) * a**3 / 6.0 * self.skew)
+        return dot(self.weight, softplus(z)) + float(within.sum()) - dot(self.target_weight, z) - a * self.tilt
+
+    def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """Return gradient, Hessian and the sum of w q (1 - q); these two to the first order in the width."""
+        x, a, q = self.columns[0], float(theta[0]), expit(_combine(theta, self.columns))
+        first = q * (1.0 - q)
+        second, third = first * (1.0 - 2.0 * q), first * (1.0 - 6.0 * first)
+        rate = self.weight * q + 0.5 * a**2 * second * self.spread + a**3 / 6.0 * third * self.skew - self.target_weight
+        rate_off = a * first * self.spread + 0.5 * a**2 * second * self.skew  # times the distance from the mean
+        gradient = np.array([dot(x, rate) + float(rate_off.sum()) - self.tilt, float(rate.sum())])
+        curvature = self.weight * first
+        total, mixed = float(curvature.sum()), dot(x, curvature)
+        twice = dot(x * x, curvature) + dot(first, self.spread)
+        return gradient, np.array([[twice, mixed], [mixed, total]]), total
 
 
 def _coarse_to_fine(

@@ -39,11 +39,11 @@ def test_rows_are_gathered_into_cells_of_equal_width(weighted):
     rng = np.random.default_rng(0)
     x, t, w = rng.normal(size=5000), rng.random(5000), rng.random(5000)
     low, scale, n = float(x.min()), 64 / float(np.ptp(x)), 64
-    sums = np.zeros((n, 3))
+    sums = np.zeros((n, 6))
     kernels.sum_cells(x, w if weighted else np.empty(0), t, low, scale, sums)
     cell = np.minimum(((x - low) * scale).astype(np.int64), n - 1)
-    w = w if weighted else np.ones(x.size)
-    for column, values in enumerate((w, w * x, t)):
+    w, u = w if weighted else np.ones(x.size), (x - low) * scale - cell - 0.5
+    for column, values in enumerate((w, w * u, w * u**2, w * u**3, t, t * u)):
         np.testing.assert_allclose(sums[:, column], np.bincount(cell, values, minlength=n), atol=1e-9)
 
 

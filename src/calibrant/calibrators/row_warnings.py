@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.dependent_rows import DesignEffects
 from calibrant.errors import DataWarning, warn
-from calibrant.numerics import FloatArray
+from calibrant.numerics import FloatArray, dot
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
 
@@ -53,9 +53,12 @@ def _warn_if_inverted(rows: Rows, allowed: bool) -> None:
     scores: FloatArray = rows.scores / max(1.0, 4.0 * float(np.abs(rows.scores).max()))  # whose sums are finite
     if scores.ndim == 2:
         scores = scores[:, 1] - scores[:, 0]
-    is_positive, weight = rows.codes == 1, rows.weights
-    parts = [(scores[part], weight[part]) for part in (~is_positive, is_positive)]
-    if any(w.sum() == 0.0 for _, w in parts) or np.subtract(*(np.average(s, weights=w) for s, w in parts)) <= 0.0:
+    weights = [rows.weights * (rows.codes == code) for code in (0, 1)]
+    totals = [float(weight.sum()) for weight in weights]
+    if min(totals) == 0.0:
+        return
+    mean, positive_mean = (dot(weight, scores) / total for weight, total in zip(weights, totals, strict=True))
+    if mean <= positive_mean:
         return
     rows = rows.with_scores(scores)
     in_order = inverted_share(rows.summary(), rows)

@@ -168,7 +168,7 @@ class _Line(NamedTuple):
             level = base_logit(ties)
             return cls(ties, knots, target, 0.0, level, level)
         level = float(np.log(target.sum()) - np.log((ties.weight - target).sum()))
-        slope, intercept = fit_slope_intercept(ties, target)
+        slope, intercept = fit_slope_intercept(ties)
         return cls(ties, knots, target, *((slope, intercept) if slope >= 0.0 else (0.0, level)), level)
 
     def problem(self) -> CurveProblem:

@@ -52,18 +52,27 @@ def sum_bins(scores: FloatArray, positive: BoolArray, weight: FloatArray, edges:
 def sum_cells(
     x: FloatArray, weight: FloatArray, target: FloatArray, low: float, scale: float, sums: FloatArray
 ) -> None:
-    """Add weight, weighted x and target of each row to its cell; cells are 1 / `scale` wide and start at `low`.
+    """Add each row to its cell; cells are 1 / `scale` wide and start at `low`.
 
-    `sums` has a row per cell; an empty `weight` stands for ones.
+    `sums` has a row per cell. Its columns add up w, w u, w u^2, w u^3, t and t u, where u is the distance of x from the
+    middle of the cell in widths; t is the weight of the target, and an empty `weight` stands for ones.
     """
     last = np.int64(sums.shape[0] - 1)
     is_weighted = weight.size > 0
     for i in range(x.size):
-        own = sums[min(np.int64((x[i] - low) * scale), last)]
+        place = (x[i] - low) * scale
+        cell = min(np.int64(place), last)
+        u = place - np.float64(cell) - 0.5
         w = weight[i] if is_weighted else 1.0
+        own = sums[cell]
         own[0] += w
-        own[1] += w * x[i]
-        own[2] += target[i]
+        w *= u
+        own[1] += w
+        w *= u
+        own[2] += w
+        own[3] += w * u
+        own[4] += target[i]
+        own[5] += target[i] * u
 
 
 @compiled

@@ -321,7 +321,7 @@ def _fit(ties: TiedScores) -> tuple[SlopeIntercept, FloatArray, str]:
     """Return the line, the curvature of the loss at each score, and why there is no line: empty where there is one."""
     reason = _why_no_line(ties)
     if not reason:
-        slope, intercept = fit_slope_intercept(ties, ties.positives, what="calibration slope", start=(1.0, 0.0))
+        slope, intercept = fit_slope_intercept(ties, (0.0, 1.0), what="calibration slope", start=(1.0, 0.0))
         q = expit(slope * ties.scores + intercept)
         curvature = ties.weight * q * (1.0 - q)
         if not _is_nearly_constant(ties.scores, curvature):
