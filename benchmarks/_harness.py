@@ -228,6 +228,7 @@ def machine_facts() -> dict[str, str]:
     facts = {
         "processor": _processor(),
         "cores": str(os.cpu_count()),
+        "OMP threads": os.environ.get("OMP_NUM_THREADS", "as each library chooses"),
         "system": f"{platform.system()} {platform.machine()}",
         "Python": platform.python_version(),
     }
