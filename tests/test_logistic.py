@@ -72,6 +72,18 @@ def test_fit_of_many_rows_is_that_of_each_row(steepness, weighted, rates):
     np.testing.assert_allclose(fit_slope_intercept(rows, rates), theirs, rtol=1e-7)
 
 
+def test_close_scores_far_from_zero_are_told_apart_as_near_it():
+    s, y, w = logits(50_000, 1.0)
+    s = np.ldexp(np.rint(np.ldexp(s, 10)), -10)  # so that the sums below are exact
+    slope, intercept = fit_slope_intercept(ties(s, y, w))
+    far = ties(s * 2.0**-10 + 2.0**30, y, w)
+    found, level = fit_slope_intercept(far)
+    np.testing.assert_allclose(
+        found * far.scores + level, slope * s + intercept, rtol=0.0, atol=2e-4
+    )  # rounding of the level
+    assert found * 2.0**-10 == pytest.approx(slope, rel=1e-9)
+
+
 def test_cells_tell_the_rows_where_they_are_narrow_only(monkeypatch):
     calls = []
     monkeypatch.setattr("calibrant.logistic.minimise", lambda problem, **_: calls.append(problem) or np.zeros(2))

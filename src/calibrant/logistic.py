@@ -295,14 +295,14 @@ class _Cells(LogisticProblem):
         is_filled = sums[:, 0] > 0.0
         w, first, second, third, positives, positive_first = sums[is_filled].T.copy()
         mean = first / w
-        x = low + width * (np.flatnonzero(is_filled) + 0.5 + mean)
-        centre = dot(w, x) / float(w.sum())
+        x = width * (np.flatnonzero(is_filled) + 0.5 + mean)  # less the lowest: scores may be close and far from zero
+        centre = low + dot(w, x) / float(w.sum())
         spread = second - mean * first
         skew = third - mean * (second + 2.0 * spread)
         cells = TiedScores(x, w, positives)
         rates = platt_rates(cells) if rates is None else rates
         return cls(
-            columns=(x - centre, np.broadcast_to(1.0, w.shape)),
+            columns=(x - (centre - low), np.broadcast_to(1.0, w.shape)),
             weight=w,
             target_weight=platt_targets(cells, rates),
             centre=centre,
