@@ -110,6 +110,14 @@ def test_beta_whose_best_slope_is_negative_stays_on_the_edge() -> None:
     np.testing.assert_allclose(found, cb.BetaCalibrator().fit(p, y).predict_proba(GRID), atol=1e-8)
 
 
+def test_beta_of_two_distinct_scores_keeps_its_slopes_equal() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.7], 20_000)
+    y = rng.random(p.size) < p
+    found = fit(cb.BetaCalibrator(), in_parts({"p": p, "y": y}), max_distinct=1)
+    np.testing.assert_allclose(found.predict_proba(GRID), cb.BetaCalibrator().fit(p, y).predict_proba(GRID), atol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("calibrator", "tolerance"),
     [
