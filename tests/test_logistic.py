@@ -26,7 +26,7 @@ def draw(n=500, d=2, seed=0):
     rng = np.random.default_rng(seed)
     columns = [*rng.normal(size=(d - 1, n)) * np.logspace(0, 3, max(d - 1, 1))[:, None], np.ones(n)]
     z = sum(column / np.abs(column).max() for column in columns[:-1]) - 0.3
-    return columns, rng.exponential(size=n), (rng.random(n) < expit(2.0 * z)).astype(float)
+    return np.stack(columns), rng.exponential(size=n), (rng.random(n) < expit(2.0 * z)).astype(float)
 
 
 def ties(s, y, w=None):
@@ -68,7 +68,9 @@ def logits(n, steepness, seed=0):
 def test_fit_of_many_rows_is_that_of_each_row(steepness, weighted, rates):
     s, y, w = logits(50_000, steepness)
     rows = ties(s, y, w if weighted else None)
-    theirs = minimise(LogisticProblem((s, np.ones(s.size)), rows.weight, platt_targets(rows, rates)), what="rows")
+    theirs = minimise(
+        LogisticProblem(np.stack((s, np.ones(s.size))), rows.weight, platt_targets(rows, rates)), what="rows"
+    )
     np.testing.assert_allclose(fit_slope_intercept(rows, rates), theirs, rtol=1e-7)
 
 
@@ -96,7 +98,7 @@ def test_value_and_derivatives_of_cells_are_those_of_their_rows():
     s, y, w = logits(40_000, 1.0)
     rows = ties(s, y, w)
     cells = _Cells.gather(rows, float(s.min()), float(s.max()), None)
-    problem = LogisticProblem((s - cells.centre, np.ones(s.size)), w, platt_targets(rows))
+    problem = LogisticProblem(np.stack((s - cells.centre, np.ones(s.size))), w, platt_targets(rows))
     for theta in np.array([[1.0, 0.2], [-0.7, -3.0], [0.0, 1.0]]):
         assert cells.value(theta) == pytest.approx(problem.value(theta), rel=1e-12)
         for found, wanted, error in zip(

@@ -13,7 +13,7 @@ Source: Boyd and Vandenberghe (2004), Convex optimization, section 9.5. Platt (1
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,6 +42,8 @@ _ACCEPTED = 1e-8
 _NO_SEARCH = 0.5
 #: They must at least divide the decrement by this, or the line search comes back.
 _LEAST_FALL = 4.0
+#: Logits below minus this have a rate of zero, but for 1e-304.
+_SURE = 700.0
 #: Rows per block: its temporaries stay in cache, and products of it have the same bits on any number of threads.
 _BLOCK = 1 << 13
 #: Share of the variation of a column that a line must leave, or the scores count as two points.
@@ -63,10 +65,10 @@ _NARROW = 1.0 / 64.0
 class LogisticProblem:
     """Minimise sum_i w_i (log(1 + exp(z_i)) - t_i z_i) over theta, z = columns @ theta.
 
-    `columns` are d arrays of shape (n,); `target_weight` is w_i t_i.
+    `columns` has shape (d, n); `target_weight` is w_i t_i.
     """
 
-    columns: Sequence[FloatArray] | FloatArray
+    columns: FloatArray
     weight: FloatArray
     target_weight: FloatArray
 
@@ -74,7 +76,7 @@ class LogisticProblem:
         """Return the loss at `theta`."""
         total = 0.0
         for block in _blocks(self.weight.size):
-            z = _combine(theta, [column[block] for column in self.columns])
+            z = theta @ self.columns[:, block]
             total += dot(self.weight[block], softplus(z)) - dot(self.target_weight[block], z)
         return total
 
@@ -83,11 +85,10 @@ class LogisticProblem:
         d = len(self.columns)
         sums, spread = np.zeros((d + 1, d)), 0.0
         for block in _blocks(self.weight.size):
-            x = np.array([column[block] for column in self.columns])
-            z = _combine(theta, x)
-            np.negative(z, out=z)
-            with np.errstate(over="ignore"):  # far below zero the rate is zero
-                np.exp(z, out=z)
+            x = self.columns[:, block]
+            z = -theta @ x
+            np.minimum(z, _SURE, out=z)
+            np.exp(z, out=z)
             z += 1.0
             q = np.reciprocal(z, out=z)
             rate = self.weight[block] * q
@@ -108,8 +109,7 @@ class LogisticProblem:
         """Return the problem of so many times fewer rows, drawn with a fixed seed, since rows may come in any order."""
         n = self.weight.size
         drawn = np.random.default_rng(0).integers(0, n, n // times)
-        columns = [column[drawn] for column in self.columns]
-        return LogisticProblem(columns, self.weight[drawn], self.target_weight[drawn])
+        return LogisticProblem(self.columns[:, drawn], self.weight[drawn], self.target_weight[drawn])
 
 
 def on_logits(ties: TiedScores, input: InputKind) -> tuple[TiedScores, float | None]:
@@ -262,7 +262,7 @@ def fit_slope_intercept(
     if cells is not None:
         theta, is_told = cells.solve(np.zeros(2) if theta is None else theta)
     if theta is None or not is_told:
-        columns = (s - centre, np.ones(s.size))
+        columns = np.stack((s - centre, np.ones(s.size)))
         problem = LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
         theta = minimise(problem, what=what, start=theta)
     slope, intercept = theta.tolist()
@@ -302,7 +302,7 @@ class _Cells(LogisticProblem):
         cells = TiedScores(x, w, positives)
         rates = platt_rates(cells) if rates is None else rates
         return cls(
-            columns=(x - (centre - low), np.ones(w.size)),
+            columns=np.stack((x - (centre - low), np.ones(w.size))),
             weight=w,
             target_weight=platt_targets(cells, rates),
             centre=centre,
@@ -321,14 +321,14 @@ class _Cells(LogisticProblem):
         return theta, abs(float(theta[0])) * self.width <= _NARROW and decrement <= _ACCEPTED
 
     def value(self, theta: FloatArray) -> float:
-        a, z = float(theta[0]), _combine(theta, self.columns)
+        a, z = float(theta[0]), theta @ self.columns
         q = expit(z)
         within = q * (1.0 - q) * (0.5 * a**2 * self.spread + (1.0 - 2.0 * q) * a**3 / 6.0 * self.skew)
         return dot(self.weight, softplus(z)) + float(within.sum()) - dot(self.target_weight, z) - a * self.tilt
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
         """Return gradient, Hessian and the sum of w q (1 - q); these two to the first order in the width."""
-        x, a, q = self.columns[0], float(theta[0]), expit(_combine(theta, self.columns))
+        x, a, q = self.columns[0], float(theta[0]), expit(theta @ self.columns)
         first = q * (1.0 - q)
         second, third = first * (1.0 - 2.0 * q), first * (1.0 - 6.0 * first)
         rate = self.weight * q + 0.5 * a**2 * second * self.spread + a**3 / 6.0 * third * self.skew - self.target_weight
@@ -405,7 +405,9 @@ def _newton(
 def _step(gradient: FloatArray, hessian: FloatArray, scale: FloatArray) -> tuple[FloatArray, float]:
     """Return the Newton step, and its product with the gradient."""
     if scale.size == 2:  # by hand: numbers of Python take a fifth of the time of arrays of two
-        (a, b), (_, c), (u, v), (s, t) = *hessian.tolist(), gradient.tolist(), scale.tolist()
+        s, t = scale.tolist()
+        (a, b), (_, c) = hessian.tolist()
+        u, v = gradient.tolist()
         a, b, c, u, v = a / s / s, b / s / t, c / t / t, u / s, v / t
         ridge = _ridge(a + c)
         a += ridge
@@ -419,13 +421,6 @@ def _step(gradient: FloatArray, hessian: FloatArray, scale: FloatArray) -> tuple
 
 def _ridge(trace: float) -> float:
     return 1e-14 * max(trace, 1e-300)
-
-
-def _combine(theta: FloatArray, columns: Sequence[FloatArray] | FloatArray) -> FloatArray:
-    z: FloatArray = theta[0] * columns[0]
-    for slope, column in zip(theta[1:], columns[1:], strict=True):
-        z += slope * column
-    return z
 
 
 def _blocks(n: int) -> list[slice]:

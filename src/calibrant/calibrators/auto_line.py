@@ -46,7 +46,8 @@ def log_bayes_factor(logits: FloatArray, rows: Rows) -> float:
     """
     logits = np.clip(logits, -_MOST, _MOST)
     weight = rows.weights * (kish_size(rows.weights) / rows.total_weight)
-    problem = _LineProblem((logits, np.ones_like(logits)), weight, np.where(rows.positive, weight, 0.0))
+    columns = np.stack((logits, np.ones_like(logits)))
+    problem = _LineProblem(columns, weight, np.where(rows.positive, weight, 0.0))
     best = minimise(problem, what="line through the logits", start=_UNCHANGED)
     spread = np.linalg.det(problem.derivatives(best)[1] * _SPREAD**2)
     return problem.value(_UNCHANGED) - problem.value(best) - 0.5 * math.log(spread)

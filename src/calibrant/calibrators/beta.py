@@ -118,7 +118,7 @@ class BetaCalibrator(BinaryCalibrator):
             log_p, log_rest = self._logarithms(p)
             columns = [log_p + log_rest] if is_one_slope else [*compress((log_p, log_rest), is_free)]
             columns += [np.ones_like(p)] if "m" in self.form else []
-            return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
+            return LogisticProblem(np.stack(columns), ties.weight, platt_targets(ties, rates))
 
         theta = minimise_streamed(stream, cells, problem, what="beta fit").tolist()
         c = theta.pop() if "m" in self.form else 0.0

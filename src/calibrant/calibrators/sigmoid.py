@@ -98,7 +98,7 @@ class SigmoidCalibrator(BinaryCalibrator):
         unit, middle = 0.5 * high - 0.5 * low, 0.5 * high + 0.5 * low
 
         def problem(ties: TiedScores) -> LogisticProblem:
-            columns = (on_line(ties.scores) - middle) / unit, np.broadcast_to(1.0, ties.scores.shape)
+            columns = np.stack(((on_line(ties.scores) - middle) / unit, np.ones(ties.scores.size)))
             return LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
 
         slope, intercept = minimise_streamed(stream, cells, problem, what="sigmoid fit").tolist()

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calibrant import kernels, validation
 from calibrant.errors import InvalidInputError, InvalidLabelError, ShapeError
-from calibrant.metrics.bins import Bins, bin_rows
+from calibrant.metrics.bins import Bins, bin_rows, both_edges
 from calibrant.numerics import TINY, BoolArray, FloatArray
 from calibrant.rows import Rows
 from calibrant.summary import ScoreSummary
@@ -219,7 +219,7 @@ def _sum_between(rows: Rows, edges: FloatArray) -> Bins:
     weight = np.empty(0) if rows.weight is None else rows.weight
     kernels.sum_between(rows.scores, rows.positive, weight, inner, start, scale, sums)
     held = sums[:, 0] > 0.0
-    return Bins(np.column_stack((edges[:-1], edges[1:]))[held], *np.ascontiguousarray(sums[held].T))
+    return Bins(both_edges(edges)[held], *np.ascontiguousarray(sums[held].T))
 
 
 def _fine_scale(scores: FloatArray) -> tuple[float, float]:

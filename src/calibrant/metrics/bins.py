@@ -78,7 +78,7 @@ def make_bins(summary: ScoreSummary, n_bins: int, strategy: CurveStrategy) -> Bi
         start = np.searchsorted(scores, grid, side="right")
         start[0] = 0
         held = start[:-1] < start[1:]
-        first, edges = start[:-1][held], np.column_stack((grid[:-1], grid[1:]))[held]
+        first, edges = start[:-1][held], both_edges(grid)[held]
     else:  # near-equal weights, ties whole; inner edges lie midway between neighbouring scores
         ties = summary.near_ties
         first = equal_mass_starts(ties.weight, n_bins)
@@ -99,7 +99,7 @@ def bin_rows(rows: Rows, n_bins: int, strategy: CurveStrategy) -> Bins:
         edges[::n_parts] = grid
         sums = _sum_between(rows, edges)[:4].reshape(4, n_bins, n_parts).sum(axis=2)
         held = sums[0] > 0.0
-        return Bins(np.column_stack((grid[:-1], grid[1:]))[held], *sums[:, held])
+        return Bins(both_edges(grid)[held], *sums[:, held])
     return _quantile_bins_of_rows(rows, n_bins)
 
 
@@ -132,8 +132,14 @@ def _quantile_bins_of_rows(rows: Rows, n_bins: int) -> Bins:
 
 def _edges_between(last: FloatArray, first: FloatArray) -> FloatArray:
     """Return the edges of bins of [0, 1], given the last score of each but the highest, and the first of the next."""
-    inner = midpoints(last, first)
-    return np.column_stack((np.append(0.0, inner), np.append(inner, 1.0)))
+    edges = np.empty(last.size + 2)
+    edges[0], edges[1:-1], edges[-1] = 0.0, midpoints(last, first), 1.0
+    return both_edges(edges)
+
+
+def both_edges(edges: FloatArray) -> FloatArray:
+    """Return both edges of each bin, given the edges in order."""
+    return np.array((edges[:-1], edges[1:])).T
 
 
 def _sums(distinct: DistinctScores, first: IntArray) -> list[FloatArray]:

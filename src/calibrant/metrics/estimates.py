@@ -30,6 +30,8 @@ FEW = 20.0
 NO_ERROR = "one row, cluster or block doesn't tell how much others would differ"
 #: A gap this many times its noise keeps its sign, so noise moves it up as often as down.
 CLEAR = 4.0
+#: Stands for a seed where nothing is drawn: to make a generator takes as long as to read a hundred rows.
+_WITHOUT_DRAWS = np.random.default_rng(0)
 #: Smaller parts of a gap are no gap.
 _ROUNDING = 1e-12
 
@@ -150,7 +152,9 @@ def check_settings(
 ) -> Settings:
     """Check what the caller asks for."""
     bins, level = check_integer("n_bins", n_bins, minimum=1), check_fraction("level", level)
-    return Settings(bins, level, as_generator(rng), intervals=check_flag("intervals", intervals))
+    if not check_flag("intervals", intervals) and type(rng) is int and rng == 0:  # the default
+        rng = _WITHOUT_DRAWS
+    return Settings(bins, level, as_generator(rng), intervals=bool(intervals))
 
 
 class Measured:
