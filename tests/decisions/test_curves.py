@@ -207,6 +207,27 @@ def test_interval_of_the_area_covers_its_value_in_the_population() -> None:
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
+@pytest.mark.parametrize("n_levels", [1, 2, 5])
+def test_error_of_the_area_is_that_of_the_jackknife_also_where_rows_tie(n_levels: int) -> None:
+    rng = np.random.default_rng(n_levels)
+    n = 400
+    p = rng.choice(np.linspace(0.55, 0.95, n_levels), n)
+    weight = rng.uniform(0.5, 2.0, n)
+    hit = rng.random(n) < p
+    aurc = risk_coverage_curve(hit, p, sample_weight=weight).aurc
+    left_out = [np.arange(n) != i for i in range(n)]
+    areas = [risk_coverage_curve(hit[at], p[at], sample_weight=weight[at]).aurc.value for at in left_out]
+    error = np.sqrt((n - 1) * np.var(areas))
+    assert (aurc.high - aurc.low) / (2.0 * norm.ppf(0.975)) == pytest.approx(error, rel=0.1)
+
+
+def test_area_without_an_error_claims_no_certainty() -> None:
+    p = np.linspace(0.7, 0.9, 30)
+    aurc = risk_coverage_curve(np.ones(30), p, confidence=p).aurc
+    assert aurc.value == aurc.low == 0.0
+    assert aurc.high > 0.05
+
+
 def test_risk_at_full_coverage_is_the_mean_loss_of_the_policy() -> None:
     rng = np.random.default_rng(5)
     p = rng.random(400)

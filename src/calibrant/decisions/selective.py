@@ -106,7 +106,8 @@ def risk_coverage_curve(
     equal confidence count as in the mean over their orders, with their mean weight, so that no order of the rows
     matters. Intervals of error rates hold those of Wilson, as few errors say little of the most confident rows, and
     probabilities that are too sure less. The interval of the area is Student's t from its influence function: with U
-    the share of rows that are as confident at least, the area is the mean of loss times -log U.
+    the share of rows that are as confident at least, the area is the mean of loss times -log U, where tied rows are
+    spread evenly over the shares that they fill.
 
     References
     ----------
@@ -181,9 +182,10 @@ def curve_of_losses(
             for i in at.tolist()
         ]
     ).T
-    influence = np.empty(w.size)
-    influence[order] = _influence(w, mean[block], own, total, ends[block] - 1)
-    found = error_over_units(influence, weight, units)
+    influence, steepness = np.empty(w.size), np.empty(w.size)
+    influence[order], steepness[order] = _influence(w, own, mean, first, block)
+    least = float(np.average(steepness**2 * variance, weights=weight))
+    found = error_over_units(influence, weight, units, least_variance=least)
     low_area, high_area = found.error.ends(area, level)
     if what == "error":  # a rate; NaN stays
         low_area, high_area = np.clip([low_area, high_area], 0.0, 1.0).tolist()
@@ -220,23 +222,23 @@ def _area(weight: FloatArray, losses: FloatArray, ties: _Ties) -> float:
     return float(np.sum(w * np.cumsum(w * mean[tie]) / np.cumsum(w)) / w.sum())
 
 
-def _influence(w: FloatArray, mean: FloatArray, own: FloatArray, total: FloatArray, last: Any) -> FloatArray:
-    """Return what each row adds to the area, from the most confident on, up to a constant.
+def _influence(
+    w: FloatArray, own: FloatArray, mean: FloatArray, first: IntArray, tie: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return what each row adds to the area, from the most confident on, up to a constant, and that per unit of loss.
 
-    The area is E[loss * -log U], so that a row adds its own loss * -log U, and moves the U of all less confident rows:
-    less the sum of loss / U over the rows that are no more confident.
+    The area is E[loss * -log U], where the U of tied rows is anywhere between the shares of rows before and with them.
+    A row adds its own loss times the mean of -log U, and moves the U of all less confident rows: less the integral of
+    loss / U from its own U on.
     """
-    share = total[last] / total[-1]
-    moved = w * mean / share / total[-1]
-    rest = moved.sum() - np.append(0.0, np.cumsum(moved))[:-1]
-    of_block = rest[_first_of(last)]
-    return np.asarray(-own * np.log(share) - of_block)
-
-
-def _first_of(last: Any) -> Any:
-    """Return the first place of the block of each row, from the last one."""
-    starts = np.flatnonzero(np.append(True, np.diff(last) > 0))
-    return np.repeat(starts, np.diff(np.append(starts, last.size)))
+    of_tie = np.add.reduceat(w, first)
+    end = np.cumsum(of_tie)
+    grown = of_tie[1:] / end[:-1]  # by how much of itself the share grows with each tie but the first
+    log_grown = np.append(0.0, np.log1p(grown))
+    rest = np.append(1.0, 1.0 - log_grown[1:] / grown)  # log of the last U of a tie, less the mean of its log U
+    steepness = (rest - np.log(end / end[-1]))[tie]
+    after = np.append(np.cumsum((mean * log_grown)[::-1])[::-1][1:], 0.0)
+    return own * steepness - (after + mean * rest)[tie], steepness
 
 
 def _interval(
