@@ -188,6 +188,22 @@ def test_order_of_rows_with_weights_changes_no_area() -> None:
         assert ends == pytest.approx((expected.aurc.value, expected.aurc.low, expected.aurc.high, expected.best))
 
 
+def test_rounding_makes_no_row_more_confident() -> None:
+    p = np.array([0.43, 0.57])  # 1 - 0.43 is 0.5700000000000001
+    curve = risk_coverage_curve([1, 1], p, loss=[1.0, 0.0])
+    assert curve.coverage.tolist() == [1.0]
+    assert curve.aurc.value == 0.5
+    costs = [np.mean([0.1] * 3 + [0.7] * 7), np.mean([0.7] * 7 + [0.1] * 3)]
+    assert costs[0] != costs[1]
+    assert risk_coverage_curve([0, 1], p, confidence=costs).coverage.tolist() == [1.0]
+    apart = [-1e-300, -0.0, 0.0, 1e-300]
+    assert risk_coverage_curve([0, 1, 0, 1], [0.2, 0.9, 0.1, 0.8], confidence=apart).coverage.tolist() == [
+        0.25,
+        0.75,
+        1,
+    ]
+
+
 def test_area_of_few_rows_has_an_interval_of_error_rates() -> None:
     aurc = risk_coverage_curve([0, 1, 1], [0.9, 0.2, 0.7]).aurc
     assert (aurc.low, aurc.high) == (0.0, 1.0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibrant import kernels
 from calibrant.decisions.losses import numbers_of_rows
 from calibrant.decisions.outcomes import of_taken, read_decided
 from calibrant.decisions.policy import Policy
@@ -103,11 +104,11 @@ def risk_coverage_curve(
     Notes
     -----
     The area is the mean over k of the mean loss of the k most confident rows, each counting by its weight. Rows of
-    equal confidence count as in the mean over their orders, with their mean weight, so that no order of the rows
-    matters. Intervals of error rates hold those of Wilson, as few errors say little of the most confident rows, and
-    probabilities that are too sure less. The interval of the area is Student's t from its influence function: with U
-    the share of rows that are as confident at least, the area is the mean of loss times -log U, where tied rows are
-    spread evenly over the shares that they fill.
+    equal confidence, but for rounding, count as in the mean over their orders, with their mean weight, so that no order
+    of the rows matters. Intervals of error rates hold those of Wilson, as few errors say little of the most confident
+    rows, and probabilities that are too sure less. The interval of the area is Student's t from its influence function:
+    with U the share of rows that are as confident at least, the area is the mean of loss times -log U, where tied rows
+    are spread evenly over the shares that they fill.
 
     References
     ----------
@@ -168,6 +169,8 @@ def curve_of_losses(
     """Measure the curve of checked rows with a loss and a confidence each; `variance` is that of a loss, if known."""
     weight, units = rows.weights, units_of(rows)
     order, first, block = ties = _ties(confidence)
+    tie = np.empty_like(block)
+    tie[order] = block
     w, own = weight[order], losses[order]
     ends = np.append(first[1:], w.size)
     mean = np.add.reduceat(w * own, first) / np.add.reduceat(w, first)
@@ -177,10 +180,7 @@ def curve_of_losses(
     if at.size > _MOST_POINTS:
         at = at[np.unique(np.linspace(0, at.size - 1, _MOST_POINTS).astype(np.int64))]
     low, high = np.array(
-        [
-            _interval(rows, losses, variance, confidence >= confidence[order[i]], level, is_rate=what == "error")
-            for i in at.tolist()
-        ]
+        [_interval(rows, losses, variance, tie <= last, level, is_rate=what == "error") for last in block[at].tolist()]
     ).T
     influence, steepness = np.empty(w.size), np.empty(w.size)
     influence[order], steepness[order] = _influence(w, own, mean, first, block)
@@ -204,10 +204,14 @@ class _Ties(NamedTuple):
 
 
 def _ties(confidence: FloatArray) -> _Ties:
-    """Sort the rows, the most confident first."""
-    order = np.argsort(-confidence, kind="stable")
-    first = np.flatnonzero(np.append(True, np.diff(confidence[order]) < 0.0))
-    return _Ties(order, first, np.repeat(np.arange(first.size), np.diff(np.append(first, order.size))))
+    """Sort the rows, the most confident first; those that differ by rounding are one tie, as 1 - 0.43 and 0.57 are."""
+    distinct, code = np.unique(confidence + 0.0, return_inverse=True)  # of one zero
+    starts = np.empty(distinct.size, np.int64)
+    starts = starts[: kernels.near_starts(distinct.view(np.uint64), starts)]
+    tie = starts.size - np.searchsorted(starts, code, side="right")
+    order = np.argsort(tie, kind="stable")
+    size = np.bincount(tie)
+    return _Ties(order, np.cumsum(size) - size, tie[order])
 
 
 def _area(weight: FloatArray, losses: FloatArray, ties: _Ties) -> float:
