@@ -78,6 +78,27 @@ def test_costs_and_capacities_of_each_day_are_columns(run: Run, rows: dict[str, 
     assert found["by_action"][1]["scores"]["share"]["value"] == pytest.approx(40 / 400)
 
 
+def test_rows_that_lack_a_cost_or_a_day_are_left_out_where_asked(run: Run, rows: dict[str, Any], folder: Path) -> None:
+    plain = {"losses": {"call": {"0": "fee", "1": -3.0}}, "do_nothing": "wait", "capacity": {"call": 5}}
+    (folder / "calls.json").write_text(json.dumps(plain))
+    lacks = {"fee": np.arange(400) == 3, "day": np.arange(400) == 7, "p": np.arange(400) == 11}
+    table = pa.table({name: pa.array(values, mask=lacks.get(name)) for name, values in rows.items()})
+    pc.write_csv(table, folder / "lacks.csv")
+    refused = run("decide evaluate lacks.csv --costs calls.json --per day")
+    assert refused.exit_code == 2
+    assert "Pass --missing skip" in refused.output
+    found = document(run, "evaluate lacks.csv --costs calls.json --per day --missing skip")
+    kept = np.isin(np.arange(400), [3, 7, 11], invert=True)
+    costs, per = {"fee": rows["fee"][kept]}, rows["day"][kept]
+    expected = evaluate(rows["y"][kept], rows["p"][kept], Problem.from_dict(plain), costs=costs, per=per)
+    assert (found["n"], found["n_skipped"]) == (397, 3)
+    assert found["scores"]["realised"]["value"] == pytest.approx(expected["realised"].value, abs=1e-12)
+    assert run("report lacks.csv --costs calls.json --per day --missing skip -o page.html").exit_code == 0
+    promise = run("decide promise lacks.csv --costs calls.json --per day")
+    assert "line 13: missing value" in promise.output
+    assert "--missing" not in promise.output  # it has no such option
+
+
 def test_positive_flips_the_score_and_the_losses(run: Run, rows: dict[str, Any]) -> None:
     found = document(run, f"evaluate s.csv {TWO} --positive 0")
     expected = evaluate(1 - rows["y"], rows["p"], Problem.two_actions(false_positive=1.0, false_negative=4.0))

@@ -53,6 +53,16 @@ def document(run: Run, command: str) -> dict[str, Any]:
     return found
 
 
+def test_rows_that_a_promise_is_corrected_by_are_read_as_the_others(
+    run: Run, rows: dict[str, Any], folder: Path
+) -> None:
+    text = (folder / "f.csv").read_text()
+    (folder / "comma.csv").write_text(text.replace(",", ";").replace(".", ","))
+    command = f"{FORECAST} --costs staff.json --fitted-to"
+    expected = document(run, f"promise f.csv {command} f.csv")["scores"]
+    assert document(run, f"promise comma.csv {command} comma.csv --delimiter ; --decimal ,")["scores"] == expected
+
+
 def test_evaluate_has_the_figures_of_the_library(run: Run, rows: dict[str, Any]) -> None:
     command = f"evaluate f.csv {FORECAST} --costs staff.json --group city --cluster who --weight w"
     found = document(run, command)

@@ -262,6 +262,15 @@ def test_rows_that_lack_a_score_are_refused_kept_without_action_or_left_out(tmp_
     assert pq.read_table(tmp_path / "out.parquet")["action"].to_pylist() == ["yes", None, "no"]
 
 
+def test_rows_that_lack_a_cost_are_refused_as_those_without_a_score(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("p,fee\n0.9,1\n0.5,\n0.1,3\n")
+    policy = Policy(Problem({"no": {0: 0.0, 1: 4.0}, "yes": {0: "fee", 1: 0.0}}))
+    with pytest.raises(InvalidInputError, match=r"column 'fee' row 1: missing value.*missing='skip'"):
+        policy.apply(tmp_path / "in.csv", tmp_path / "out.csv")
+    policy.apply(tmp_path / "in.csv", tmp_path / "out.csv", missing="keep")
+    assert (tmp_path / "out.csv").read_text() == "p,fee,action\n0.9,1,yes\n0.5,,\n0.1,3,no\n"
+
+
 def test_streams_refuse_capacities_and_unnamed_costs(tmp_path: Path) -> None:
     limited = Problem({"call": {0: 1.0, 1: -9.0}}, do_nothing="wait", capacity={"call": 2})
     with pytest.raises(InvalidInputError, match="a stream of rows can't"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,14 +68,18 @@ def read_problem(options: dict[str, Any]) -> tuple[Problem, float | None, str | 
     return problem, threshold, per
 
 
-def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
+def with_costs(request: Request, problem: Problem | None, per: str | None) -> Request:
+    """Return a request that reads the columns of costs and of --per too."""
+    return replace(
+        request, needed=(*([] if problem is None else problem.cost_columns), *([] if per is None else [per]))
+    )
+
+
+def read_with_costs(opened: OpenedFile) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
     import numpy as np
 
-    weight = opened.request.weight
-    costs = [] if problem is None else problem.cost_columns
-    names = list(dict.fromkeys([*costs, *([] if per is None else [per])]))
-    opened.source.select(names)
+    weight, names = opened.request.weight, opened.request.needed
     found = opened.read()
     if not names:
         return found, None
@@ -84,11 +89,11 @@ def read_with_costs(opened: OpenedFile, problem: Problem | None, per: str | None
     return found, beside
 
 
-def read_in_memory(request: Request, problem: Problem | None, per: str | None) -> tuple[FileRows, Any]:
+def read_in_memory(request: Request) -> tuple[FileRows, Any]:
     """Read the rows, and the columns of costs and of --per beside them, of rows with weight."""
     opened = request.open()
     if opened.is_large:
         raise InvalidInputError(
             f"{request.file} has more rows than are held in memory. Take a sample of them, or of their days."
         )
-    return read_with_costs(opened, problem, per)
+    return read_with_costs(opened)

@@ -62,6 +62,8 @@ class Request:
     has_labels: bool = True
     #: The column of the groups of `calibrator`; by default the one of its fit, or `group` where that is not there.
     calibrator_group: str | None = None
+    #: Other columns that no row may lack a value in, such as those of costs.
+    needed: tuple[str, ...] = ()
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores, groups and features."""
@@ -108,8 +110,9 @@ class Request:
 
     @property
     def beside(self) -> list[str]:
-        """The columns beside scores and groups that are named: labels, weights, and what rows share."""
-        named = (self.label if self.has_labels else None, self.weight, self.cluster, self.time, self.label_end)
+        """The columns beside scores and groups that are named: labels, weights, what rows share, and costs."""
+        label = self.label if self.has_labels else None
+        named = (label, self.weight, self.cluster, self.time, self.label_end, *self.needed)
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def _fitted_columns(self, source: RowSource, score: list[str]) -> FittedColumns[Fitted]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli import common
-from calibrant.cli.costs import COST_OPTIONS, read_in_memory, read_problem
+from calibrant.cli.costs import COST_OPTIONS, read_in_memory, read_problem, with_costs
 from calibrant.cli.data import Request
 from calibrant.cli.decide_curve import curve_command, net_benefits
 from calibrant.cli.decide_experiment import experiment_command
@@ -118,7 +118,7 @@ def _decided(options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:
 
     problem, threshold, per = read_problem(options)
     problem.check_of_classes()
-    found, beside = read_in_memory(Request(**options), problem, per)
+    found, beside = read_in_memory(with_costs(Request(**options), problem, per))
     policy = Policy(problem.in_order(found.rows.classes.tolist()), threshold=threshold)
     of_per = None if per is None else beside.column(per)
     decided = decide_rows(policy, found.rows, beside if problem.needs_costs else None, of_per)

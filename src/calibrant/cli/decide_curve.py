@@ -73,7 +73,7 @@ def curve_command(
     level = check_fraction("level", level)
     forecasts = forecast_request(options)
     if forecasts is None:
-        found, _ = read_in_memory(Request(**options), None, None)
+        found, _ = read_in_memory(Request(**options))
         rows, facts, said = found.rows, found.columns.facts(found.n_read), found.describe()
     else:
         rows, facts, said = rows_above(forecasts, options)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calibrant.decisions import CalibrationRows, Problem
     from calibrant.forecasts import Forecast, Recalibrator
     from calibrant.rows import Rows
+    from calibrant.tables import FormatLike
 
 #: What makes a command take forecasts of a number in place of probabilities.
 FORECAST_OPTIONS = [
@@ -108,7 +109,7 @@ def rows_above(request: ForecastRequest, options: Mapping[str, Any]) -> tuple[Ro
 
 
 def unlabelled(
-    request: ForecastRequest, file: str, format: str | None, beside: list[str], table: str | None = None
+    request: ForecastRequest, file: str, format: FormatLike, beside: list[str], table: str | None = None
 ) -> tuple[Forecast, pa.Table, dict[str, Any]]:
     """Read forecasts without outcomes, a table that has the columns beside them, and what was read, by option."""
     from calibrant.tables import open_rows
@@ -123,13 +124,14 @@ def unlabelled(
 def fitted_rows(request: ForecastRequest, options: Mapping[str, Any], problem: Problem) -> CalibrationRows:
     """Read the forecasts with outcomes that a promise is corrected by."""
     from calibrant.decisions import CalibrationRows
-    from calibrant.tables import open_rows
+    from calibrant.tables import format_of_other, open_rows
 
     file = options["fitted_to"]
-    names = open_rows(file).names
+    layout = format_of_other(file, options["format"])
+    names = open_rows(file, format=layout).names
     cluster = options["cluster"] if options["cluster"] in names else None
     beside = [options["label"], *problem.cost_columns, *([] if cluster is None else [cluster])]
-    forecast, found, _ = unlabelled(request, file, None, beside)
+    forecast, found, _ = unlabelled(request, file, layout, beside)
     return CalibrationRows(
         forecast,
         number_column(found, options["label"], file),

@@ -157,7 +157,7 @@ def _unlabelled(
     table = source.read(list(dict.fromkeys([*names, *source.select(beside)])))
     for name in names:
         check_numbers(table.column(name), called(name, source.name))
-    refuse_missing(table, source.name, dict.fromkeys(names, InvalidScoreError))
+    refuse_missing(table, source.name, dict.fromkeys(names, InvalidScoreError), hint="Drop these rows first.")
     return table, table.column(names[0]) if len(names) == 1 else table.select(names), names
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options, write_page
-from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs
+from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs, with_costs
 from calibrant.cli.data import FileRows, OpenedFile, Request
 from calibrant.cli.models import hinting_at_versus, read_models
 from calibrant.cli.option_texts import check_output, check_suffix
@@ -65,7 +65,8 @@ def command(
     check_suffix(output, ".html", ".htm", ".json", ".md")
     check_output(output, options["file"], options["calibrator"])
     asked = read_problem(options) if asks_for_decisions(options) else None
-    opened = Request(**options).open()
+    request = Request(**options)
+    opened = (request if asked is None else with_costs(request, asked[0], asked[2])).open()
     how: dict[str, Any] = {"n_bins": bins, "level": level, "title": title, "rng": seed}
     if opened.features:
         how["segments"] = check_segments(opened, depth, min_rows)
@@ -125,7 +126,7 @@ def report_on(
         raise InvalidInputError(f"a page of several models has no section for {what}. Make a page of one model.")
     beside: Any = None
     if rows is None:
-        found, beside = read_with_costs(opened, problem, per)
+        found, beside = read_with_costs(opened)
     else:
         found = rows
     if policy is not None:

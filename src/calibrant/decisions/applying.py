@@ -91,6 +91,7 @@ def apply_policy(
         reader = _of_classes(policy, refuse_distribution_columns(score, "score"), calibrator, group, named)
 
     def compute(rows: pa.Table) -> FloatArray:
+        refuse_missing(rows.select(named), "", dict.fromkeys(named, InvalidScoreError))
         beside = {name: cost_column(rows, name, rows.num_rows) for name in named}
         return reader.decide(rows, beside).astype(np.float64)
 
