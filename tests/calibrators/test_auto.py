@@ -91,6 +91,19 @@ def test_the_report_says_what_was_tried_and_why_it_won():
     assert alone.reason.startswith("Left alone: ")
 
 
+def test_reason_says_of_which_rows_it_is_and_shows_small_figures() -> None:
+    rng = np.random.default_rng(0)
+    p = np.exp(rng.normal(-8.0, 1.0, 30_000))
+    report = cb.AutoCalibrator().fit(p, rng.random(30_000) < p).report_
+    assert report.n_rows == 20_000
+    assert report.reason.endswith(" Decided on a sample of 20,000 rows.")
+    assert "0.0000 " not in report.reason.replace(",", " ")
+    few = cb.AutoCalibrator().fit(p[:2_000] ** 0.2, rng.random(2_000) < p[:2_000] ** 0.2).report_
+    assert "sample" not in few.reason
+    z = rng.normal(size=(30_000, 3))
+    assert "a sample of 20,000 rows" in cb.AutoCalibrator(input="logit").fit(z, z.argmax(axis=1)).report_.reason
+
+
 def test_out_of_fold_losses_are_those_of_fits_to_folds_that_do_not_know_the_class_rates():
     p, y = draw(300)
     report = cb.AutoCalibrator().fit(p, y).report_

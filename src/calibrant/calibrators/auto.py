@@ -277,6 +277,7 @@ class AutoCalibrator(BinaryCalibrator):
             as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample], {})[0])
             at_once = log_bayes_factor(as_they_are.logits(sample.scores), sample)
         self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain, at_once=at_once)
+        self.report_ = limits.sampled_report(self.report_, n)
         if in_order is not None:
             self.report_ = limits.inverted_report(self.report_, in_order, is_turned=falls)
         used = weights >= limits.LEAST_WEIGHT

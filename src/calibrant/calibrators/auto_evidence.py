@@ -12,6 +12,7 @@ from calibrant.calibrators.auto_report import NONE, AutoReport, Candidate
 from calibrant.calibrators.cross_fit import Split, held_out, held_out_mean, plain_splits, refit_variance
 from calibrant.dependent_rows import DesignEffects
 from calibrant.numerics import FloatArray, expit, kish_size
+from calibrant.phrases import figure
 from calibrant.rows import Rows
 
 #: Log-likelihood, in nats, by which the blend must beat the scores as they are: what counts is the odds of the two,
@@ -152,7 +153,7 @@ def gather(
 def _reason(blend: Candidate, chosen: str, belief: float, *, is_certain: bool) -> str:
     if np.isnan(blend.difference):
         return "Raw scores are no probabilities: they can't be left alone."
-    figures = f"{blend.difference:+.4f} out of fold, standard error {blend.standard_error:.4f}"
+    figures = f"{figure(blend.difference, sign=True)} out of fold, standard error {figure(blend.standard_error)}"
     if is_certain:
         return f"Changed: some scores are exactly 0 or 1, which no rows can show (log loss {figures})."
     if chosen == NONE:

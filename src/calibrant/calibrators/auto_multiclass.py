@@ -91,6 +91,7 @@ def fit_classes(
     loss = {name: -each[:, *at] for name, each in zip(tried, z, strict=True)}
     is_certain = clip is not None and not bool(rows.scores.all())
     report, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain)
+    report = limits.sampled_report(report, n_rows)
     if report.chosen == NONE:
         return alone, report
     shares = zip(tried.values(), weights.tolist(), strict=True)

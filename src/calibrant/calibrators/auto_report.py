@@ -102,6 +102,13 @@ def _decoded(field: DocumentField) -> Candidate:
     return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
 
 
+def sampled_report(report: AutoReport, n_rows: int) -> AutoReport:
+    """Return the report with a word on how many rows decided, where these are not all of `n_rows`."""
+    if report.n_rows >= n_rows:
+        return report
+    return replace(report, reason=f"{report.reason} Decided on a sample of {report.n_rows:,} rows.")
+
+
 def inverted_report(report: AutoReport, in_order: float, *, is_turned: bool) -> AutoReport:
     """Return the report of scores that run against the labels; turned round, they are changed whatever that gains."""
     found = f"The scores run against the labels ({in_order:.1%} of pairs in order)"
