@@ -201,6 +201,12 @@ def test_labels_of_text_and_named_columns_are_matched() -> None:
     assert set(codes) == set(y)
 
 
+def test_one_row_or_cluster_does_not_tell_of_a_gap() -> None:
+    for found in (evaluate([1], [0.5], YES_NO), evaluate([1, 0, 1], [0.5, 0.2, 0.8], YES_NO, cluster=["a"] * 3)):
+        assert "Whether that is a gap can't be told: one row, cluster or block" in found.verdict
+        assert "inf" not in found.verdict
+
+
 def test_verdict_says_whether_the_promise_was_kept() -> None:
     y, p = draw(3_000, 14)
     assert "No gap found" in evaluate(y, p, YES_NO).verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from calibrant.decisions.hindsight import allowed, best_charges, chosen, least_w
 from calibrant.decisions.outcomes import OF_THESE_ROWS, Decided, of_taken, read_decided
 from calibrant.decisions.problem import Problem
 from calibrant.errors import InvalidInputError
-from calibrant.metrics import Estimate
+from calibrant.metrics import NO_ERROR, Estimate
 from calibrant.numerics import FloatArray
 from calibrant.phrases import figure, interval
 from calibrant.results import Score, Scores
@@ -193,6 +194,8 @@ def evaluate_decided(
 def verdict_of(realised: Score, promised: Score, gap: Score) -> str:
     """Say whether the promise was kept."""
     was = f"Decisions cost {figure(realised.value)} a row, and {figure(promised.value)} was promised"
+    if not math.isfinite(gap.high - gap.low):
+        return f"{was}. Whether that is a gap can't be told: {NO_ERROR}."
     between = interval(gap.level, gap.low, gap.high)
     if not gap.low <= 0.0 <= gap.high:
         more = "more" if gap.value > 0.0 else "less"
