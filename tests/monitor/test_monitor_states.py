@@ -72,6 +72,19 @@ def test_a_state_that_can_not_be_read_again_is_refused() -> None:
     assert (refused.exit_code, refused.output) == (2, "Error: --state - can't be read again. Name a file.\n")
 
 
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("name", ["s.json", "./s.json", "link.json"])
+def test_a_page_over_the_state_is_refused_as_such(name: str, exists: bool) -> None:
+    pq.write_table(rows(0.0), "t.parquet")
+    Path("link.json").symlink_to("s.json")
+    if exists:
+        assert run("monitor t.parquet --rows 1000 --state s.json").exit_code == 0
+    refused = run(f"monitor t.parquet --rows 1000 --state s.json -o {name}")
+    assert refused.exit_code == 2
+    assert f"-o {name} is the file that is read. Write to another one." in refused.output
+    assert Path("s.json").exists() == exists
+
+
 def test_states_are_for_their_owner_and_keep_what_permissions_they_have() -> None:
     pq.write_table(rows(0.0).slice(0, 1_000), "t.parquet")
     run("monitor t.parquet --state s.json")

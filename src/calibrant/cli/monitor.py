@@ -120,7 +120,7 @@ def command(
         raise InvalidInputError("--date and --rows both say what a window is. Leave one out.")
     if output is not None:
         check_suffix(output, ".html", ".json")
-        check_output(output, options["file"], options["calibrator"])
+        check_output(output, options["file"], options["calibrator"], state)
     if state == "-":
         raise InvalidInputError("--state - can't be read again. Name a file.")
     options["calibrator_group"] = options.pop("group")

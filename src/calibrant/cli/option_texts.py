@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -84,13 +85,10 @@ def split_list(text: str) -> list[str]:
 def check_output(output: str, *inputs: str | None) -> None:
     """Refuse to write over a file that the command reads as something else."""
     for name in inputs:
-        if (
-            name is not None
-            and name != "-"
-            and Path(name).exists()
-            and Path(output).exists()
-            and Path(name).samefile(output)
-        ):
+        if name is None or name == "-":
+            continue
+        is_same = os.path.realpath(name) == os.path.realpath(output)
+        if is_same or (Path(name).exists() and Path(output).exists() and Path(name).samefile(output)):
             raise InvalidInputError(f"-o {output} is the file that is read. Write to another one.")
 
 
