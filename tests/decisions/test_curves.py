@@ -223,6 +223,23 @@ def test_interval_of_the_area_covers_its_value_in_the_population() -> None:
     assert 0.92 <= np.mean(hits) <= 0.98
 
 
+def test_intervals_of_a_cost_curve_cover_where_misses_are_rare_and_dear() -> None:
+    rng, x = np.random.default_rng(0), np.array([0.3, 0.8, 0.95, 0.98])
+    p = rng.beta(0.3, 2.5, 400_000)
+    rate = p.mean()
+    acted = p >= ((1.0 - x) * rate / (x * (1.0 - rate) + (1.0 - x) * rate))[:, None]
+    truth = x * np.mean(p * ~acted, axis=1) / rate + (1.0 - x) * np.mean((1.0 - p) * acted, axis=1) / (1.0 - rate)
+    hits = []
+    for _ in range(100):
+        p = rng.beta(0.3, 2.5, 1_000)
+        curve = cost_curve(rng.random(1_000) < p, p, probability_cost=x)
+        assert ((curve.low <= curve.expected_cost) & (curve.expected_cost <= curve.high)).all()
+        hits.append((curve.low <= truth) & (truth <= curve.high))
+    assert np.mean(hits, axis=0).min() > 0.9
+    few = cost_curve([0, 0, 1], [0.2, 0.6, 0.9])
+    assert 0.0 <= few.low.min() <= few.high.max() <= 1.0
+
+
 @pytest.mark.parametrize("n_levels", [1, 2, 5])
 def test_error_of_the_area_is_that_of_the_jackknife_also_where_rows_tie(n_levels: int) -> None:
     rng = np.random.default_rng(n_levels)

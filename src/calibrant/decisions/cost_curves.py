@@ -93,7 +93,8 @@ def cost_curve(
     At probability cost x a threshold of false negative rate FNR and false positive rate FPR costs
     x FNR + (1 - x) FPR. `expected_cost` has the threshold that is right for calibrated probabilities, `best` the best
     of all thresholds in hindsight: what lies between the curves is what recalibration can save at most. The intervals
-    are of the cost with the base rate given, as the normalisation has it.
+    are of the cost with the base rate given, as the normalisation has it. The variance of a row is taken as no less
+    than the probabilities say: below a low threshold few rows happen to be positive.
 
     References
     ----------
@@ -126,19 +127,22 @@ def cost_curve_of_rows(rows: Rows, x: FloatArray, *, level: float, label: str = 
     wanted = x * (1.0 - rate) + (1.0 - x) * rate
     threshold = np.divide((1.0 - x) * rate, wanted, out=np.full_like(x, 0.5), where=wanted > 0.0)
     found = np.empty((3, x.size))
+    spread = rows.scores * (1.0 - rows.scores)
     method = ""
     for i, (share, cut) in enumerate(zip(x.tolist(), threshold.tolist(), strict=True)):
-        wrong = (rows.scores >= cut) != positive
-        values = np.where(wrong, np.where(positive, share / rate, (1.0 - share) / (1.0 - rate)), 0.0)
-        mean = mean_over_units(values, weight, units, level)
+        acted = rows.scores >= cut
+        miss, alarm = share / rate, (1.0 - share) / (1.0 - rate)
+        values = np.where(acted != positive, np.where(positive, miss, alarm), 0.0)
+        least = float(np.average(spread * np.where(acted, alarm, miss) ** 2, weights=weight))
+        mean = mean_over_units(values, weight, units, level, least_variance=least)
         found[:, i], method = (mean.value, mean.low, mean.high), mean.method
     misses, alarms = _rates(rows)
     best = np.min(x[:, None] * misses + (1.0 - x[:, None]) * alarms, axis=1)
-    low = np.maximum(found[1], 0.0)
+    low, high = np.clip(found[1:], 0.0, 1.0)  # NaN stays
     area, best_area = (float(np.diff(x) @ (each[1:] + each[:-1])) / 2.0 for each in (found[0], best))
     trivial = np.minimum(x, 1.0 - x)
     return CostCurve(
-        x, found[0], low, found[2], best, trivial, threshold, area, best_area, level, rows.n_rows, method, label
+        x, found[0], low, high, best, trivial, threshold, area, best_area, level, rows.n_rows, method, label
     )
 
 
