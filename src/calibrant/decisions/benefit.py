@@ -111,7 +111,8 @@ def net_benefit(
 
     Notes
     -----
-    TP / n - FP / n * t / (1 - t). A row is acted on where p >= t and p > 0, as in R's dcurves.
+    TP / n - FP / n * t / (1 - t). A row is acted on where p >= t and p > 0, as in R's dcurves. Where fewer than some
+    ten rows are, the interval is too short; see `decision_curve`.
 
     References
     ----------
@@ -180,7 +181,8 @@ def decision_curve(
     A model is of use at a threshold where it beats both acting on all rows and acting on none. Figures equal those of
     R's dcurves. Intervals are Student's t by Hall's transformation; that of the difference to acting on all is paired.
     The variance of a row is taken as no less than the probabilities say: below a low threshold few rows happen to be
-    positive.
+    positive. Where fewer than some ten rows reach a threshold the interval is too short, and of none it is [0, 0]: what
+    share of rows to come will reach it, these rows don't tell.
 
     References
     ----------
