@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights
+from calibrant.calibrators.auto_report import sample_size
 from calibrant.calibrators.auto_rows import sample_of
 from calibrant.calibrators.cross_fit import row_splits
 from calibrant.cli import main
@@ -95,11 +96,11 @@ def test_reason_says_of_which_rows_it_is_and_shows_small_figures() -> None:
     rng = np.random.default_rng(0)
     p = np.exp(rng.normal(-8.0, 1.0, 30_000))
     report = cb.AutoCalibrator().fit(p, rng.random(30_000) < p).report_
-    assert report.n_rows == 20_000
-    assert report.reason.endswith(" Decided on a sample of 20,000 rows.")
     assert "0.0000 " not in report.reason.replace(",", " ")
-    few = cb.AutoCalibrator().fit(p[:2_000] ** 0.2, rng.random(2_000) < p[:2_000] ** 0.2).report_
-    assert "sample" not in few.reason
+    assert "sample" not in report.reason
+    many = cb.AutoCalibrator().fit(p**0.2, rng.random(30_000) < p**0.2).report_
+    assert many.n_rows == 20_000
+    assert many.reason.endswith(" Decided on a sample of 20,000 rows.")
     z = rng.normal(size=(30_000, 3))
     assert "a sample of 20,000 rows" in cb.AutoCalibrator(input="logit").fit(z, z.argmax(axis=1)).report_.reason
 
@@ -189,6 +190,22 @@ def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():
 
 
 @pytest.mark.slow
+def test_rare_events_decide_together():
+    rng = np.random.default_rng(0)
+    p = np.exp(rng.normal(-9.0, 1.0, 200_000))
+    fitted = cb.AutoCalibrator().fit(p, rng.random(p.size) < 1.6 * p)  # 68 events: 7 in 20,000 rows tell nothing
+    assert (fitted.report_.chosen, fitted.report_.n_rows) == ("blend", p.size)
+    assert fitted.predict_proba(p).mean() / p.mean() == pytest.approx(1.6, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "rarer", "wanted"),
+    [(500, 0.5, 500), (10**6, 0.01, 20_000), (10**6, 0.005, 40_000), (10**6, 1e-5, 200_000), (30_000, 0.0, 30_000)],
+)
+def test_a_sample_holds_enough_rows_of_the_rarer_class(n_rows, rarer, wanted):
+    assert sample_size(n_rows, rarer) == wanted
+
+
 def test_huge_weights_and_many_rows_are_sampled():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=50)

@@ -119,7 +119,8 @@ class AutoCalibrator(BinaryCalibrator):
 
     Rows of one score and label are interchangeable here, so the order of rows doesn't matter, and whole weights count
     as so many rows; rows of other weights count as Kish's effective number of rows of equal weight. With more than
-    20,000 rows a sample decides on the weights; the maps are fitted to all rows.
+    20,000 rows a sample decides on the weights, of two classes one of up to 200,000 rows where 200 of the rarer class
+    take so many; the maps are fitted to all rows.
 
     Of more than two classes the candidates are the scores as they are, temperature, matrix scaling, and spline
     one-vs-rest with "likelihood" coupling, or "normalise" where the result is to go to SQL; of more than 100 classes

@@ -15,6 +15,8 @@ from calibrant.readable import Readable, parts_of, rows_as_columns
 NONE = "none"
 #: Rows that the cross-validation takes at most; more would change the weights by less than their own noise.
 MOST_ROWS = 20_000
+#: Rows of the rarer of two classes that it takes more rows for, and the most rows for that.
+RARE_ROWS, MOST_FOR_RARE = 200, 200_000
 #: Candidates of less weight are dropped.
 LEAST_WEIGHT = 1e-3
 #: Rows of equal probabilities that are mixed in, so that nothing becomes impossible.
@@ -100,6 +102,15 @@ def _decoded(field: DocumentField) -> Candidate:
     difference, error = (parts[name].number(null=math.nan) for name in ("difference", "standard_error"))
     weight = parts["weight"].share()
     return Candidate(parts["name"].text(), parts["log_loss"].number(), difference, error, weight)
+
+
+def sample_size(n_rows: int, rarer: float) -> int:
+    """Return how many rows decide, where a share `rarer` of all is of the rarer of two classes.
+
+    A row of a rare class says as much of a map as thousands of others, so that they are what has to be enough.
+    """
+    most = MOST_FOR_RARE if rarer * MOST_FOR_RARE <= RARE_ROWS else max(MOST_ROWS, math.ceil(RARE_ROWS / rarer))
+    return min(n_rows, most)
 
 
 def sampled_report(report: AutoReport, n_rows: int) -> AutoReport:
