@@ -96,6 +96,30 @@ def test_totals_at_a_price_go_with_slack(penalty: float, slack: float) -> None:
         assert result.objective == pytest.approx(best, rel=2e-5)
 
 
+@pytest.mark.parametrize("penalty", [1.0, 100.0])
+@pytest.mark.parametrize("slack", [0.0, 0.02])
+def test_totals_at_a_price_may_be_wanted_below_the_floor(penalty: float, slack: float) -> None:
+    P, _ = draw(11)
+    wanted, floor = np.array([0.1, 6.0, 5.9]), 0.05
+    result = solve(P, Margins(wanted, penalty=penalty), floor=floor, nearly=EpsilonSlack(slack), gap_tol=1e-6)
+    best, _ = least(P, wanted, wanted, penalty=penalty, wanted=wanted, slack=slack, floor=floor)
+    of_totals = penalty / len(P) * ((result.Q.sum(axis=0) - wanted) ** 2).sum()
+    assert result.converged
+    assert result.objective == pytest.approx(((result.Q - P) ** 2).sum() + of_totals, rel=1e-9)
+    assert result.objective == pytest.approx(best, rel=5e-6)
+
+
+@pytest.mark.parametrize("n", [10, 100])
+@pytest.mark.parametrize("penalty", [0.01, 1.0, 100.0, 10_000.0])
+def test_totals_at_any_price_need_few_iterations(n: int, penalty: float) -> None:
+    rng = np.random.default_rng(n)
+    P = rng.dirichlet([0.05, 0.05, 0.05], n)
+    result = solve(P / P.sum(axis=1, keepdims=True), Margins(rng.dirichlet(np.ones(3)) * n, penalty=penalty))
+    assert result.converged
+    assert result.gap < 1e-7
+    assert result.n_iter < 2_000
+
+
 def test_a_price_leads_from_the_matrix_itself_to_exact_totals() -> None:
     P, margins = draw(3, 200)
     off = [np.abs(solve(P, Margins(margins, penalty=c)).margins_used - margins).max() for c in (1e-3, 1.0, 1e3)]
@@ -127,6 +151,17 @@ def test_a_price_is_what_a_unit_of_the_total_costs() -> None:
     moved = step * (np.arange(3) == j)
     more, less = (solve(P, Margins(low=low + s * moved, high=high + s * moved), gap_tol=1e-9) for s in (1.0, -1.0))
     assert (more.objective - less.objective) / (2.0 * step) == pytest.approx(prices[j], rel=0.02)
+
+
+def test_intervals_may_reach_beyond_the_rows() -> None:
+    P, _ = draw(4)
+    low, high = np.array([7.0, 0.0, 0.0]), np.array([40.0, 4.0, 100.0])
+    result = solve(P, Margins(low=low, high=high))
+    best, _ = least(P, low, np.minimum(high, len(P)))
+    assert result.objective == pytest.approx(best, rel=1e-6)
+    assert solve(P, Margins([20.0, 3.0, 3.0], tolerance=13.0)).margins_used[0] >= 7.0 - 1e-9
+    with pytest.raises(InvalidInputError, match=r"column 0: 13\.0 is above 12, the weight of all rows"):
+        solve(P, Margins(low=[13.0, 0.0, 0.0], high=[14.0, 1.0, 1.0]))
 
 
 def test_room_for_the_totals_that_p_has_leaves_it_as_it_is() -> None:

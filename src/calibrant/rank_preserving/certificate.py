@@ -259,7 +259,7 @@ class RelaxedCertificate(Certificate):
     def _repair(self, q: FloatArray) -> FloatArray:
         """Return a feasible matrix near `q`: its sums put right, then mixed with one that has room to spare."""
         columns, work = self.columns, self.work
-        used = (columns.margins + columns.room + columns.give) > 0.0
+        used = (columns.margins + columns.room > 0.0) | (columns.give > 0.0)
         fixed = np.where(used[:, None], q, 0.0)
         kernels.measure_columns(columns, fixed, work.row, work.total)
         fixed[used] -= (work.row / used.sum())[columns.order[used]]

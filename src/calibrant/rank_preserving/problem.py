@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.errors import DataWarning, InvalidInputError, InvalidProbabilityError, ShapeError, warn
 from calibrant.kernels import SortedColumns
 from calibrant.numerics import EPS, BoolArray, FloatArray, IntArray, row_sum
-from calibrant.rank_preserving.margins import read_margins
+from calibrant.rank_preserving.margins import Wanted, read_margins
 from calibrant.rows import Rows
 from calibrant.validation import (
     ArrayLike,
@@ -151,7 +151,9 @@ def above_floor(columns: SortedColumns, floor: float) -> SortedColumns:
     total, room = columns.total, 1.0 - len(columns.p) * floor
     high = columns.margins + columns.room - floor * total
     low = np.maximum(columns.margins - columns.room - floor * total, 0.0)
-    margins = np.where(columns.room > 0.0, 0.5 * (low + high), np.maximum(columns.margins - floor * total, 0.0))
+    least = np.where(columns.give > 0.0, -np.inf, 0.0)  # what a total is drawn to at a price may lie below the floor
+    exact = np.maximum(columns.margins - floor * total, least)
+    margins = np.where(columns.room > 0.0, 0.5 * (low + high), exact)
     columns.p[:] -= floor
     columns.p[:] /= room
     return columns._replace(margins=margins / room, room=np.where(columns.room > 0.0, high - margins, 0.0) / room)
@@ -282,7 +284,7 @@ def check_problem(
     kind = "rates" if wanted.is_rate else margin_kind
     whole = total if kind == "totals" else 1.0
     names = rows.container.columns or range(n_columns)
-    _check_margins(wanted.values, names, whole, kind, on_mismatch)
+    _check_margins(wanted, names, whole, kind, on_mismatch)
     scale = total / whole
     given = wanted.values * scale
     if wanted.is_exact:
@@ -295,20 +297,20 @@ def check_problem(
     return Problem(values, weight, margins, room, give, Origin(rows.container, is_kept, given))
 
 
-def _check_margins(wanted: FloatArray, labels: Sequence[Any], whole: float, kind: str, on_mismatch: Mismatch) -> None:
+def _check_margins(wanted: Wanted, labels: Sequence[Any], whole: float, kind: str, on_mismatch: Mismatch) -> None:
     """Refuse margins that no column can have."""
     what = "the weight of all rows" if kind == "totals" else "all rows"
-    for label, value in zip(labels, wanted.tolist(), strict=True):
+    for label, value, low in zip(labels, wanted.values.tolist(), wanted.low.tolist(), strict=True):
         if value < 0.0:
             raise InvalidInputError(
                 f"margins of column {label!r}: {value!r} is negative, and no entry of Q may be. Pass 0 or more."
             )
-        if value > whole * (1.0 + MARGIN_TOLERANCE) and on_mismatch == "raise":
+        if low > whole * (1.0 + MARGIN_TOLERANCE) and on_mismatch == "raise":
             raise InvalidInputError(
-                f"margins of column {label!r}: {value!r} is above {whole:.12g}, {what}, and no entry of Q may be "
+                f"margins of column {label!r}: {low!r} is above {whole:.12g}, {what}, and no entry of Q may be "
                 'above 1. Pass margin_kind="totals" for totals or "rates" for rates, or on_mismatch="rescale".'
             )
-    if wanted.sum() <= 0.0:
+    if wanted.high.sum() <= 0.0:
         raise InvalidInputError("margins are all 0, and each row of Q sums to 1. Pass at least one above 0.")
 
 

@@ -70,10 +70,11 @@ def multiplier_terms(
     """
     row, price = work.row, multipliers[1]
     size = np.abs(price)
-    total = price * (work.total - columns.margins) - (columns.room + 0.5 * columns.give * size) * size
+    total = price * (work.total - columns.margins) - columns.room * size
+    cost = 0.5 * columns.give * size**2
     if is_absolute:
-        return _inner(columns.weight, np.abs(multipliers[0]), np.abs(row)) + float(np.abs(total).sum())
-    return _inner(columns.weight, multipliers[0], row) + float(total.sum())
+        return _inner(columns.weight, np.abs(multipliers[0]), np.abs(row)) + float(np.abs(total - 2.0 * cost).sum())
+    return _inner(columns.weight, multipliers[0], row) + float((total - cost).sum())
 
 
 class Errors(NamedTuple):
