@@ -234,6 +234,18 @@ def test_totals_that_sum_to_different_things_are_named() -> None:
         solve(P, too_near, groups=groups)
 
 
+def test_totals_that_contradict_each_other_are_named_as_given_with_a_floor_too() -> None:
+    P, groups = draw(1)[0][:6], {"region": list("nnnsss"), "age": list("yyyooo")}
+    margins: dict[str, Any] = {"region": {"n": [2.0, 0.5, 0.5], "s": [0.5, 1.25, 1.25]}}
+    margins["age"] = {"y": [1.0, 1.0, 1.0], "o": [1.5, 0.75, 0.75]}
+    text = r"with entries of at least 0\.1 has .*region 's' 0\.5 of 3 rows, column 0 of age 'o' 1\.5 of 3 rows"
+    with pytest.raises(InvalidInputError, match=text):
+        solve(P, margins, groups=groups, floor=0.1)
+    margins["region"] = {group: Margins(totals, tolerance=0.1) for group, totals in margins["region"].items()}
+    with pytest.raises(InvalidInputError, match=r"region 's' 0\.4 to 0\.6 of 3 rows"):
+        solve(P, margins, groups=groups, floor=0.1)
+
+
 def has_matrix(sums: np.ndarray, totals: np.ndarray, chosen: np.ndarray, n: int, k: int) -> bool:
     """Say by a linear programme over the entries whether a matrix has the chosen totals."""
     rows = np.kron(np.eye(n), np.ones(k))

@@ -29,7 +29,8 @@ class CellTotals:
     """What totals of groups ask of the cells: the sum over the cells of group g lies within `room` of `margins[g]`.
 
     `incidence`, of shape (cells, groups of all sets), is 1 where the cell is of the group; `weight` is that of the
-    cells' rows; `names` are the set and the group of each line of `margins`, `columns` the names of its columns.
+    cells' rows; `names` are the set and the group of each line of `margins`, `columns` the names of its columns. With a
+    `floor`, all totals are shares of what is left above this least entry.
     """
 
     incidence: FloatArray
@@ -38,6 +39,7 @@ class CellTotals:
     room: FloatArray
     names: Sequence[tuple[str, object]]
     columns: Sequence[object]
+    floor: float = 0.0
 
     @property
     def of_groups(self) -> FloatArray:
@@ -149,8 +151,9 @@ class CellTotals:
         chosen = self._smallest_contradiction()
         name = [f"{self._named(g, j)} {self._asked(g, j)}" for g, j in chosen]
         number = f"these {len(chosen)} totals" if len(chosen) > 1 else "this total"
+        least = f" with entries of at least {self.floor:g}" if self.floor else ""
         return (
-            f"margins: no matrix of these rows has {number} at once, though it has all but any one of them: "
+            f"margins: no matrix of these rows{least} has {number} at once, though it has all but any one of them: "
             f"{listed(name, most=_MOST_NAMED)}. Correct one, or pass Margins with a tolerance."
         )
 
@@ -159,8 +162,9 @@ class CellTotals:
         return f"column {self.columns[j]!r} of {of} {group!r}"
 
     def _asked(self, g: int, j: int) -> str:
-        middle, room = self.margins[g, j], self.room[g, j]
-        weight = f"of {self.of_groups[g]:.9g} rows"
+        total, left = float(self.of_groups[g]), 1.0 - len(self.columns) * self.floor
+        middle, room = self.margins[g, j] * left + self.floor * total, self.room[g, j] * left
+        weight = f"of {total:.9g} rows"
         if room == 0.0:
             return f"{middle:.9g} {weight}"
         return f"{max(middle - room, 0.0):.9g} to {middle + room:.9g} {weight}"

@@ -130,7 +130,8 @@ def _above_floor(problem: CrossedProblem, floor: float) -> CrossedProblem:
             raise type(error)(f"{name} {group!r}: {error}") from None
     room = 1.0 - len(totals.columns) * floor
     cells = [(at, replace(cell, values=(cell.values - floor) / room)) for at, cell in problem.cells]
-    above = replace(totals, margins=(totals.margins - floor * weight[:, None]) / room, room=totals.room / room)
+    margins = (totals.margins - floor * weight[:, None]) / room
+    above = replace(totals, margins=margins, room=totals.room / room, floor=floor)
     return replace(problem, cells=cells, totals=above)
 
 
