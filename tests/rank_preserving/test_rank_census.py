@@ -290,7 +290,9 @@ def test_a_floor_that_leaves_nothing_is_refused() -> None:
 def test_rows_of_float32_pass_and_decimals_pass_on_request() -> None:
     P, margins = draw(7, 500)
     exact = solve(P, margins)
-    for single in (P.astype(np.float32), pd.DataFrame(P.astype(np.float32))):
+    frame = pd.DataFrame(P.astype(np.float32))
+    swapped = P.astype(np.float32).astype(np.dtype(np.float32).newbyteorder("S"))
+    for single in (P.astype(np.float32), swapped, frame, frame.astype("Float32"), frame.astype("float[pyarrow]")):
         found = solve(single, margins)
         np.testing.assert_allclose(np.asarray(found.Q), exact.Q, rtol=0, atol=1e-3)
         np.testing.assert_allclose(np.asarray(found.Q).sum(axis=1), 1.0, rtol=0, atol=1e-8)

@@ -21,6 +21,7 @@ from calibrant.validation import (
     as_probabilities,
     as_weight,
     check_choice,
+    read_native,
 )
 
 Ties: TypeAlias = Literal["equal", "free"]
@@ -253,8 +254,14 @@ def check_rows(P: ArrayLike, sample_weight: ArrayLike | None, *, normalise: bool
 
 def _dtype(P: ArrayLike) -> np.dtype[Any]:
     """Return the type of a matrix's numbers; float64 where it is not one for all."""
+    import narwhals as nw
+
+    table = read_native(P, "P")
+    if isinstance(table, nw.DataFrame):  # its own types: as an array, nullable columns are objects
+        types = {str(of_column).lower() for of_column in table.schema.values()}
+        return np.dtype(types.pop() if types in ({"float32"}, {"float16"}) else np.float64)
     try:
-        return np.asarray(P[:1]).dtype
+        return np.asarray(P[:1]).dtype.newbyteorder("=")
     except (TypeError, KeyError, IndexError, ValueError):
         return np.dtype(np.float64)
 
