@@ -367,6 +367,29 @@ def test_labels_give_the_margins(run: Run, folder: Path, matrix: np.ndarray) -> 
     )
 
 
+def test_labels_are_read_as_evaluate_reads_them(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    y = np.arange(200) % 3
+    table = pa.table({f"p_{k}": matrix[:, k] for k in range(3)} | {"y": y.astype(float)})
+    pq.write_table(table, folder / "L.parquet")
+    done = run("rank-preserve L.parquet --label y --score p_* -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    np.testing.assert_allclose(columns(folder / "Q.parquet", ["q_0", "q_1", "q_2"]).sum(axis=0), [67, 67, 66])
+    missing = pa.array([None, *y[1:].tolist()])
+    pq.write_table(table.set_column(3, "y", missing), folder / "L.parquet")
+    done = run("rank-preserve L.parquet --label y --score p_* -o Q.parquet")
+    assert done.exit_code == 2
+    assert "column 'y' of L.parquet row 0: missing label (1 of 200 rows)" in done.output
+
+
+def test_rows_of_single_precision_pass(run: Run, folder: Path, matrix: np.ndarray) -> None:
+    single = {name: matrix[:, j].astype(np.float32) for j, name in enumerate(NAMES)}
+    pq.write_table(pa.table(single), folder / "S.parquet")
+    done = run("rank-preserve S.parquet --margins m.json --score p_* -o Q.parquet")
+    assert done.exit_code == 0, done.output
+    found = columns(folder / "Q.parquet", ["q_cat", "q_dog", "q_eel"])
+    np.testing.assert_allclose(found, solve(matrix, [80, 60, 60]).Q, atol=1e-6)
+
+
 def test_a_floor_and_a_window_go_to_the_solver(run: Run, folder: Path, matrix: np.ndarray) -> None:
     done = run("rank-preserve P.parquet --margins m.json --score p_* --floor 0.01 --order-tol 0.05 -o Q.parquet")
     assert done.exit_code == 0, done.output

@@ -13,6 +13,7 @@ from calibrant.phrases import listed
 if TYPE_CHECKING:
     from calibrant.numerics import FloatArray
     from calibrant.rank_preserving import Margins
+    from calibrant.validation import Labels
 
 #: A total, or the ends of the interval that it has to lie in.
 Total: TypeAlias = float | tuple[float, float]
@@ -118,25 +119,28 @@ def _number(line: dict[str, Any], name: str, path: str, k: int) -> float:
         raise InvalidInputError(f"{path} line {k}, column {name!r}: {line[name]!r} is no number.") from None
 
 
-def count_labels(labels: Any, classes: list[str], by: Mapping[str, Any], weight: FloatArray | None) -> dict[str, Any]:
+def count_labels(
+    labels: Labels, classes: list[str], by: Mapping[str, Labels], weight: FloatArray | None
+) -> dict[str, Any]:
     """Return how often each class occurs among labels, by group and set of groups as `read_margins` does."""
     import numpy as np
 
-    named = np.array([str(label) for label in labels.to_pylist()], dtype=object)
-    w = np.ones(named.size) if weight is None else weight
-    missing = sorted(set(named.tolist()) - set(classes))
+    names = list(map(str, labels.classes.tolist()))
+    missing = sorted(set(names) - set(classes))
     if missing:
         raise InvalidInputError(f"--label has {missing[0]!r}, and the columns are those of {listed(classes)}.")
 
     def count(rows: Any) -> Totals:
-        return {label: float(w[rows & (named == label)].sum()) for label in classes}
+        w = None if weight is None else weight[rows]
+        totals = np.bincount(labels.codes[rows], weights=w, minlength=len(names)).tolist()
+        counts: Totals = dict.fromkeys(classes, 0.0)
+        return counts | dict(zip(names, map(float, totals), strict=True))
 
     if not by:
-        return count(np.ones(named.size, dtype=bool))
+        return count(slice(None))
     found = {}
-    for name, column in by.items():
-        groups = np.array(column.to_pylist(), dtype=object)
-        found[name] = {label: count(groups == label) for label in dict.fromkeys(groups.tolist())}
+    for name, groups in by.items():
+        found[name] = {group: count(groups.codes == code) for code, group in enumerate(groups.classes.tolist())}
     return found if len(found) > 1 else next(iter(found.values()))
 
 

@@ -156,9 +156,9 @@ def command(
     opened = open_rows(file, format=format, table=table)
     labels = None
     if label is not None:
-        labels = opened.read([label]).column(label)
+        labels = as_groups(opened.read([label]).column(label), name=called(label, file))
         wanted: dict[str, Any] = {}
-        classes = sorted({str(value) for value in labels.to_pylist()})
+        classes = sorted(map(str, labels.classes.tolist()))
     else:
         wanted, classes = read_margins(margins, group)
     names = _columns(opened.select(split_names(score, opened.names)) if score else None, classes, opened.names, source)
@@ -169,14 +169,13 @@ def command(
     for name in [*names, *([] if weight is None else [weight])]:
         check_numbers(found.column(name), called(name, file))
     p = as_probabilities(found.select(names), name=file).values
-    if normalise:
+    if normalise or _is_single(found.select(names)):
         p = p / row_sum(p)[:, None]
     by = {name: found.column(name) for name in group}
-    for name, column_of_groups in by.items():
-        as_groups(column_of_groups, name=called(name, file))  # refused here, where the column has a name
+    groups = {name: as_groups(of_group, name=called(name, file)) for name, of_group in by.items()}
     w = None if weight is None else found.column(weight)
     if labels is not None:
-        wanted = count_labels(labels, classes, by, None if w is None else w.to_numpy())
+        wanted = count_labels(labels, classes, groups, None if w is None else w.to_numpy())
     matrix, targets = _framed(p, classes), as_targets(wanted, tolerance, depth=min(len(group), 2))
     with _names_of_options():
         q, line, result = _solved(matrix, targets, by, w, "rates" if rates else "totals", options)
@@ -203,6 +202,13 @@ def command(
         if report is not None:
             echo(f"Wrote {report}")
         echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
+
+
+def _is_single(columns: pa.Table) -> bool:
+    """Say whether all numbers are of single precision, whose rows sum to 1 to their rounding only."""
+    import pyarrow as pa
+
+    return all(field.type in (pa.float32(), pa.float16()) for field in columns.schema)
 
 
 def _solved(
