@@ -144,6 +144,16 @@ def test_margins_of_new_rows_of_the_population_hold_about() -> None:
     np.testing.assert_allclose(RISING.transform(many).mean(axis=0), RATES, atol=0.02)
 
 
+def test_labels_count_under_the_weights_of_the_rows() -> None:
+    y, weight = P.argmax(axis=1), np.where(P[:, 0] > 0.5, 3, 1)
+    made = cb.RankPreservingCalibrator().fit(P, y, sample_weight=weight)
+    repeated = cb.RankPreservingCalibrator().fit(np.repeat(P, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(made.margins_, repeated.margins_, rtol=1e-12)
+    np.testing.assert_allclose(made.transform(NEW), repeated.transform(NEW), atol=1e-4)
+    with pytest.raises(ShapeError, match=r"y has shape \(9,\) for 300 rows .* margins=margins_from_labels\(y\)"):
+        cb.RankPreservingCalibrator().fit(P, y[:9], sample_weight=weight)
+
+
 def test_labels_give_the_margins_and_the_classes() -> None:
     y = np.array(["x"] * 50 + ["y"] * 30 + ["z"] * 20)
     by_labels = cb.RankPreservingCalibrator().fit(P, y)

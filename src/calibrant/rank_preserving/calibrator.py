@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError
+from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.fitted import MapFitted
 from calibrant.kernels import SortedColumns, Workspace
 from calibrant.maps import InterpolatedMap, OneVsRestMap, apply_each, decode_map
@@ -143,7 +143,7 @@ class RankPreservingCalibrator(Configured, MapFitted):
         P : array-like of shape (n, K)
             Probabilities, one column per class, each row summing to 1.
         y : array-like of shape (m,), optional
-            Labels that give the margins: of these rows or of others.
+            Labels that give the margins: of these rows or of others; with `sample_weight` of these, counted under it.
         margins, margin_kind, on_mismatch, sample_weight
             As for `solve`. Pass either `margins` or `y`.
         classes : array-like of shape (K,), optional
@@ -166,8 +166,13 @@ class RankPreservingCalibrator(Configured, MapFitted):
             raise InvalidInputError("fit takes margins, or labels y to take them from. Pass one of the two.")
         if y is None and classes is not None:
             raise InvalidInputError("classes are those of y. Pass y too, or leave them out.")
-        target = margins if y is None else margins_from_labels(y, classes=classes)
         rows = check_rows(P, sample_weight)
+        if y is not None and sample_weight is not None and np.shape(y)[:1] != rows.scores.shape[:1]:
+            raise ShapeError(
+                f"y has shape {np.shape(y)} for {rows.n_rows:,} rows of P with sample_weight, which counts labels too. "
+                "Pass margins=margins_from_labels(y) where labels are of other rows."
+            )
+        target = margins if y is None else margins_from_labels(y, sample_weight=sample_weight, classes=classes)
         problem = check_problem(rows, target, margin_kind=margin_kind, on_mismatch=on_mismatch)
         self.floor_ = min(floor, 0.5 * float(problem.rates.min()))
         if self.maps == "rising":
