@@ -216,6 +216,11 @@ HOSTILE: list[tuple[pd.DataFrame, dict[str, Any], str]] = [
     (frame(t=[pd.NaT, *frame().t[1:]]), {}, "row 0: missing time (1 of 60 rows)"),
     (frame(known=np.arange(60)), {}, "are numbers and datetimes. Pass both of one kind."),
     (frame(gain=[np.nan] * 60), {"price_return": "gain"}, "column 'gain' of the DataFrame row 0"),
+    (
+        frame(gain=[*[0.1] * 9, -3.2, *[0.1] * 50]),
+        {"price_return": "gain"},
+        "column 'gain' of the DataFrame row 9: -3.2 is below -1, as if more than the whole price was lost (1 of 60 rows)",
+    ),
     (frame(who=[None] * 60), {"symbol": "who"}, "column 'who' of the DataFrame"),
     (frame().iloc[:0], {}, "the DataFrame has no rows"),
     (frame()[["y", "t", "known"]], {}, "has no column beside 'known', 't', 'y'. Add features."),

@@ -240,11 +240,7 @@ class Moments:
         what: str = "time",
     ) -> Moments:
         """Check rows of which there are `n_rows` in the argument `what`."""
-        returns = _column(label_return, "label_return")
-        bad = returns < -1.0
-        if bad.any():
-            problem = f"{returns[int(bad.argmax())].item()!r} is below -1, as if more than the whole price was lost"
-            raise InvalidInputError(at_first(bad, "label_return", problem, "Pass simple returns, such as -0.02."))
+        returns = as_returns(label_return, "label_return")
         if time is None and label_end is not None:
             raise InvalidInputError("label_end comes without time. Pass the time of each row too.")
         given = returns.size
@@ -389,6 +385,16 @@ def growth_draws(paths: Sequence[Equity], rng: int) -> FloatArray:
     first = paths[0]
     table = np.column_stack([path.steps() for path in paths]) * (first.time.size / first.length)
     return block_draws(table, first.block, _N_DRAWS, as_generator(rng))
+
+
+def as_returns(values: ArrayLike, name: str) -> FloatArray:
+    """Return simple returns of prices, one per row, none of which can lose more than all."""
+    returns = _column(values, name)
+    bad = returns < -1.0
+    if bad.any():
+        problem = f"{returns[int(bad.argmax())].item()!r} is below -1, as if more than the whole price was lost"
+        raise InvalidInputError(at_first(bad, name, problem, "Pass simple returns, such as -0.02."))
+    return returns
 
 
 def _column(values: ArrayLike, name: str) -> FloatArray:

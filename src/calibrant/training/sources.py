@@ -27,10 +27,11 @@ from calibrant.tables import RowSource, complete_rows, open_rows
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import Dataset, make_dataset
+from calibrant.training.equity import as_returns
 from calibrant.training.features import bar_features
 from calibrant.training.labels import label_bars
 from calibrant.training.run_log import LOGGER
-from calibrant.validation import as_groups, as_labels, as_scores, at_first, check_both_classes
+from calibrant.validation import as_groups, as_labels, at_first, check_both_classes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -293,7 +294,7 @@ class TableSource:
         symbol = self._symbols(n)
         order = _sorted_rows(time, symbol)
         gained = self._column(of.price_return) if of.price_return else None
-        returns = None if gained is None else as_scores(gained, name=self._where(of.price_return)).values[order]
+        returns = None if gained is None else as_returns(gained, self._where(of.price_return))[order]
         weight = _uniqueness(time, end, symbol)
         first, last = (_shown(when) for when in (time.min(), time.max()))
         _LOG.info("Table: %s, %s rows, %s to %s", self.source, f"{n:,}", first, last)
