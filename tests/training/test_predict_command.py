@@ -109,6 +109,14 @@ def test_times_with_a_zone_are_written_in_utc_and_stand_out_beside_others(run: R
         assert read.min() == bars["time"].sort_values().iloc[120]
     run_training(run.config, bars=as_bars(bars), root="zoned")
     (zoned,) = Path("zoned").iterdir()
+    for name in ("predictions", "oof", "equity"):
+        table = pq.read_table(zoned / f"{name}.parquet")
+        zones = {
+            column: str(table.schema.field(column).type)
+            for column in ("time", "label_end")
+            if column in table.column_names
+        }
+        assert set(zones.values()) == {"timestamp[us, tz=UTC]"}, name
     assert "zone" not in call(zoned, "--data", "tokyo.parquet", "-o", "o.csv").stderr
     done = call(zoned, "--data", "bars.csv", "-o", "o.csv")
     assert f"bars.csv: times have no time zone, and those of {zoned.name} have one" in done.stderr

@@ -237,7 +237,8 @@ def _write(folder: Path, gate: RefreshGate, source: Source) -> None:
         save_calibrator(gate.final(member), new, said)
     run_folder.write_json(folder / "metrics.json", _metrics(gate))
     columns = {"raw": gate.beside[BEFORE].raw, IN_USE: gate.beside[IN_USE].raw, "p": gate.beside[BEFORE].calibrated}
-    run_folder.write_table(folder / "predictions.parquet", gate.judge.table(columns))
+    table = gate.judge.table(columns)
+    run_folder.write_table(folder / "predictions.parquet", table, has_zone=source.has_zone)
     title = f"{run.run_id} refreshed: calibrated by {config.calibrator}, on later rows"
     write_page(folder / "report.html", gate.judge, gate.beside[BEFORE], title=title, source=source.source)
 

@@ -320,14 +320,18 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
     persistence.write_whole(path, (json.dumps(document, indent=2, allow_nan=False) + "\n").encode())
 
 
-def write_table(path: Path, columns: dict[str, Any]) -> None:
-    """Write columns of NumPy arrays as Parquet."""
+def write_table(path: Path, columns: dict[str, Any], *, has_zone: bool) -> None:
+    """Write columns of NumPy arrays as Parquet, and say of times, where they had a zone, that they are in UTC."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.table({name: v.tolist() if v.dtype == object else v for name, v in columns.items()})
+    in_utc = pa.timestamp("us", tz="UTC")
+    arrays = {
+        name: pa.array(v, in_utc) if has_zone and v.dtype.kind == "M" else v.tolist() if v.dtype == object else v
+        for name, v in columns.items()
+    }
     with whole_file(path) as file:
-        pq.write_table(table, file)
+        pq.write_table(pa.table(arrays), file)
 
 
 def _host() -> str:

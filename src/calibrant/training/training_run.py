@@ -318,9 +318,9 @@ def _write(
     for name, document in outcome.documents.items():
         run_folder.write_json(folder / "checkpoints" / name, document)
     for name, columns in zip(("oof.parquet", "predictions.parquet"), outcome.tables, strict=True):
-        run_folder.write_table(folder / name, columns)
+        run_folder.write_table(folder / name, columns, has_zone=source.has_zone)
     if money.paths:
-        run_folder.write_table(folder / "equity.parquet", money.columns())
+        run_folder.write_table(folder / "equity.parquet", money.columns(), has_zone=source.has_zone)
     (folder / "plots").mkdir()
     draw_run(folder / "plots", outcome.test, outcome.test_forecasts)
     draw_money(folder / "plots", money)
