@@ -204,3 +204,37 @@ def test_an_interrupted_process_ends_with_130() -> None:
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert (process.returncode, said) == (130, b"Interrupted.\n")
+
+
+TOLD = (
+    ("latin-1.csv", "--encoding, such as latin-1 (TableFormat(encoding=) in Python)."),
+    ("semicolons.csv", "--delimiter ';' (TableFormat(delimiter=) in Python)."),
+    ("named.oddly", "--format (format= in Python): parquet, arrow, csv, tsv, jsonl."),
+)
+
+
+@pytest.mark.parametrize(("file", "said"), TOLD)
+@pytest.mark.parametrize(
+    ("words", "has_option"),
+    [
+        (["train", "--label", "y", "--time", "t", "--table"], False),
+        (["oof", "--label", "y", "--time", "t", "--predictions"], False),
+        (["evaluate", "--label", "y"], True),
+        (["forecast", "evaluate", "--label", "y", "--mean", "m", "--std", "s"], True),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_an_option_that_a_command_lacks_is_no_fix(
+    file: str, said: str, words: list[str], has_option: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fix that all commands tell is of those that read text by options; training reads none of these."""
+    monkeypatch.chdir(tmp_path)
+    Path("latin-1.csv").write_bytes("größe,Y,T\n1,0,1\n".encode("latin-1"))
+    Path("semicolons.csv").write_text("'a,b';Y;T\n1;0;1\n")
+    Path("named.oddly").write_text("a\n1\n")
+    done = CliRunner().invoke(main, [*words, file])
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.split())
+    besides = f"This command has no {said.split()[0].rstrip(',')}: write the table as Parquet, or as CSV in UTF-8"
+    assert said in told
+    assert (besides in told) is not has_option, told

@@ -113,7 +113,7 @@ class Commands(ExamplesMixin, click.Group):
             with _orderly_end(), _plain_warnings():
                 return super().invoke(ctx)
         except CalibrantError as error:
-            raise Refusal(in_options(str(error), takes_input=self._takes_input(ctx))) from None
+            raise Refusal(in_options(str(error), self._options(ctx))) from None
         except BrokenPipeError:
             _forget_output()
             ctx.exit(BROKEN_PIPE)
@@ -132,9 +132,11 @@ class Commands(ExamplesMixin, click.Group):
             echo(f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True)
             ctx.exit(OUR_FAULT)
 
-    def _takes_input(self, ctx: click.Context) -> bool:
+    def _options(self, ctx: click.Context) -> set[str]:
+        """Return the names of the options that the command has; of a group, those that all of its commands have."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
-        return command is not None and any(param.name == "input" for param in command.params)
+        several = getattr(command, "commands", {}).values() or [command]
+        return set.intersection(*({str(param.name) for param in getattr(each, "params", ())} for each in several))
 
 
 def _is_interruption(error: BaseException | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The options that say how the text of FILE is written.
 LAYOUT = ("delimiter", "decimal", "encoding")
+#: What is said besides where a command doesn't have the option that an error names.
+_NO_LAYOUT = "This command has no --{}: write the table as Parquet, or as CSV in UTF-8 with commas between fields."
 #: Delimiters that are hard to type.
 _NAMED_DELIMITERS = {"tab": "\t", "\\t": "\t"}
 #: What is said of a number with a decimal comma.
@@ -126,23 +128,25 @@ def with_label_end(options: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "label_end": options["label_end"] or options["time"]}
 
 
-def in_options(message: str, *, takes_input: bool) -> str:
-    """Say in options of commands what errors say in Python."""
+def in_options(message: str, options: Collection[str]) -> str:
+    """Say in options of commands what errors say in Python; `options` are those of the command."""
     from calibrant.validation import LOGIT_ADVICE
 
-    fix = "pass --input logit" if takes_input else "fit a calibrator to them by calibrant fit --input logit"
+    fix = "pass --input logit" if "input" in options else "fit a calibrator to them by calibrant fit --input logit"
     message = message.replace(LOGIT_ADVICE, fix)
     message = message.replace(_SEVERAL_TABLES, "Write the one that is meant to a file, such as Parquet.")
     message = _SWAPPED.sub("Are the columns of --label and --score swapped?", message)
     for argument, option in _ARGUMENTS.items():
         message = re.sub(rf"^{argument}=", f"{option} ", message)
     message = _NOT_NAMED.sub(lambda found: f"{found[0]} Name {_BY_DEFAULT[found[1]]}.", message)
-    return _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
+    message = _WITH_COMMA.sub(r"\1 If the comma is its decimal point: --decimal , .", message)
+    lacking = next((name for name in (*LAYOUT, "format") if f"--{name}" in message and name not in options), None)
+    return message if lacking is None else f"{message} {_NO_LAYOUT.format(lacking)}"
 
 
 def in_keys(message: str) -> str:
     """Say what `in_options` does, and that the project file has keys in place of options."""
-    message = in_options(message.replace("with table=", "with --table"), takes_input=True)
+    message = in_options(message.replace("with table=", "with --table"), {"input", *LAYOUT, "format"})
     option = _AN_OPTION.search(message)
     if option is None:
         return message
