@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -122,6 +122,24 @@ def test_what_differs_from_the_defaults_is_named() -> None:
     assert setting_of(forest) == ("sklearn.ensemble:RandomForestClassifier", {"n_estimators": 50, "max_depth": 3})
     assert setting_of(make_pipeline(StandardScaler(), GaussianNB())) is None
     assert setting_of(LogisticRegression(class_weight={0: 2.0})) is None
+
+
+def test_a_classifier_that_has_probabilities_by_its_params_trains_again_by_its_settings(tmp_path: Path) -> None:
+    """What `SGDClassifier()` lacks, and has by its loss, was refused before its params were set."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=400)
+    table = pd.DataFrame({"x": x, "t": np.arange(400), "y": x + rng.normal(size=400) > 0})
+    config = TrainConfig(
+        model="sklearn", table="rows", label="y", time="t", validation=np.float64(0.25), seed=np.int64(3)
+    )  # type: ignore[arg-type]
+    model = SGDClassifier(loss="log_loss", alpha=np.float64(0.01))
+    first = run_training(config, table=table, model=model, root=tmp_path / "a")
+    assert first.config.params == {"loss": "log_loss", "alpha": 0.01}
+    assert (first.config.validation, first.config.seed) == (0.25, 3)
+    again = run_training(first.config, table=table, root=tmp_path / "b")
+    assert again.metrics["test"] == first.metrics["test"]
+    with pytest.raises(CalibrantError, match=r"SGDClassifier\(alpha=0.1\) has no predict_proba"):
+        make_model("sklearn.linear_model:SGDClassifier", 2, params={"alpha": 0.1})
 
 
 @pytest.mark.parametrize(

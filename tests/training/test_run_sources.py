@@ -219,7 +219,7 @@ HOSTILE: list[tuple[pd.DataFrame, dict[str, Any], str]] = [
     (
         frame(gain=[*[0.1] * 9, -3.2, *[0.1] * 50]),
         {"price_return": "gain"},
-        "column 'gain' of the DataFrame row 9: -3.2 is below -1, as if more than the whole price was lost (1 of 60 rows)",
+        "column 'gain' of the DataFrame row 9: -3.2 is below -1, as if more than the whole price was lost (1 of 60",
     ),
     (frame(who=[None] * 60), {"symbol": "who"}, "column 'who' of the DataFrame"),
     (frame().iloc[:0], {}, "the DataFrame has no rows"),

@@ -39,6 +39,9 @@ def test_settings_come_back_from_toml(tmp_path: Path) -> None:
         ({"uniqueness": "yes"}, "uniqueness='yes' is not True or False"),
         ({"data": 5}, "data=5 is not a string"),
         ({"params": [1]}, "params=[1] is no table"),
+        ({"params": {1: 2}}, "params={1: 2} is no table"),
+        ({"params": {"max_depth": None}}, "setting 'max_depth' is a NoneType"),
+        ({"params": {"a": {"b": [object]}}}, "setting 'b' is a type"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(more: dict[str, Any], said: str) -> None:

@@ -8,6 +8,8 @@ import re
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from calibrant import persistence
 from calibrant.calibrators import ALIASES, CALIBRATORS
 from calibrant.errors import InvalidInputError, InvalidTypeError, unknown_name
@@ -159,8 +161,10 @@ class TrainConfig:
         calibrators = [SPECIFIED, *CALIBRATORS, *ALIASES]
         if self.calibrator not in calibrators:
             raise unknown_name("calibrator", self.calibrator, calibrators)
-        if not isinstance(self.params, dict):
+        params: Any = self.params
+        if not isinstance(params, dict) or not all(isinstance(name, str) for name in params):
             raise InvalidTypeError(f"params={self.params!r:.80} is no table. Pass settings by name.")
+        _value("params", self.params)  # what config.toml can't hold is refused before anything is trained
 
     def _check_columns(self) -> None:
         """Check what names the rows: settings of bars go with no table, and those of a table with no bars."""
@@ -273,6 +277,7 @@ def _key(name: str) -> str:
 
 
 def _value(name: str, value: Any) -> str:
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, (bool, int, float)):
         return repr(value).lower()
     if isinstance(value, str):

@@ -252,10 +252,14 @@ def make_model(
     """
     given = {"seed": seed, "n_threads": n_threads, **(params or {})}
     if not isinstance(model, str):
-        lacking = next((name for name in ("predict_proba", "get_params") if not hasattr(model, name)), None)
+        from sklearn.base import clone
+
+        # some have predict_proba by their params only, as SGDClassifier by its loss
+        ready = _with_params(clone(model), params) if params and hasattr(model, "get_params") else model
+        lacking = next((name for name in ("predict_proba", "get_params") if not hasattr(ready, name)), None)
         if lacking is not None:
             raise InvalidInputError(
-                f"model={model!r:.80} has no {lacking}. Pass a classifier of scikit-learn, or one of: "
+                f"model={ready!r:.80} has no {lacking}. Pass a classifier of scikit-learn, or one of: "
                 f"{quoted(list(MODELS))}."
             )
         return SklearnModel(n_classes, estimator=model, **given)
