@@ -16,6 +16,17 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import quoted
 from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model, TrainedModel
 
+#: Names that libraries have besides those of our defaults; those of LightGBM it lists itself.
+_XGBOOST_NAMES = {"eta": ["learning_rate"], "seed": ["random_state"], "nthread": ["n_jobs"]}
+_CATBOOST_NAMES = {
+    "loss_function": ["objective"],
+    "learning_rate": ["eta"],
+    "depth": ["max_depth"],
+    "iterations": ["num_boost_round", "n_estimators", "num_trees"],
+    "random_seed": ["random_state"],
+    "logging_level": ["silent", "verbose", "verbose_eval"],
+}
+
 
 class XGBoostModel(Model):
     """Gradient-boosted trees of XGBoost, kept as JSON."""
@@ -30,7 +41,7 @@ class XGBoostModel(Model):
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         xgb = self._library()
-        params = {
+        defaults = {
             "objective": "multi:softprob",
             "num_class": self.n_classes,
             "eval_metric": "mlogloss",
@@ -42,8 +53,8 @@ class XGBoostModel(Model):
             "seed": self.seed,
             "nthread": self.n_threads,
             "verbosity": 0,
-            **self.params,
         }
+        params = self.params_over(defaults, _XGBOOST_NAMES)
         n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = xgb.DMatrix(X, label=codes, weight=weight, nthread=self.n_threads)
         self._check_params(params, training)
@@ -90,7 +101,7 @@ class LightGBMModel(Model):
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         lgb = self._library()
-        params = {
+        defaults = {
             "objective": "multiclass",
             "num_class": self.n_classes,
             "metric": "multi_logloss",
@@ -104,10 +115,11 @@ class LightGBMModel(Model):
             "force_row_wise": True,
             "num_threads": self.n_threads,
             "verbosity": -1,
-            **self.params,
         }
-        known = self._known_params()
+        several = self._names_of_params()
+        known = set().union(*several.values())
         _refuse_unknown(self.name, [name for name in self.params if name not in known], known)
+        params = self.params_over(defaults, several)
         n_rounds = int(params.pop("num_boost_round", MOST_ROUNDS if stop else FIXED_ROUNDS))
         training = lgb.Dataset(X, label=codes, weight=weight, params={"verbosity": -1})
         if stop is None:
@@ -118,11 +130,11 @@ class LightGBMModel(Model):
         model = lgb.train(params, training, n_rounds, valid_sets=watched, callbacks=stopping)
         return model, int(model.best_iteration)
 
-    def _known_params(self) -> set[str]:
-        """Return the params that LightGBM knows, under all of their names; it passes over others."""
+    def _names_of_params(self) -> dict[str, list[str]]:
+        """Return all names of each param that LightGBM knows; it passes over others."""
         of_names = self._library().basic._ConfigAliases  # nothing public lists them
         of_names.get("verbosity")  # which reads them
-        return {name for names in of_names.aliases.values() for name in names}
+        return dict(of_names.aliases)
 
     def _predict(self, X: FloatArray) -> FloatArray:
         found = self.model_.predict(X, num_iteration=self.n_rounds_, num_threads=self.n_threads)
@@ -149,7 +161,7 @@ class CatBoostModel(Model):
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         catboost = self._library()
-        params = {
+        defaults = {
             "loss_function": "MultiClass",
             "classes_count": self.n_classes,
             "learning_rate": 0.05,
@@ -159,8 +171,8 @@ class CatBoostModel(Model):
             "thread_count": self.n_threads,
             "allow_writing_files": False,
             "logging_level": "Silent",
-            **self.params,
         }
+        params = self.params_over(defaults, _CATBOOST_NAMES)
         watched = catboost.Pool(*stop) if stop else None
         patience = PATIENCE if stop else None
         model = catboost.CatBoost(params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -89,6 +89,15 @@ class Model(ABC):
         """Take over the model that `save` wrote; nothing in the file can run but classes that are named as trusted."""
         self.model_, self.n_rounds_ = self._read(folder / self.file, trusted)
         return self
+
+    def params_over(self, defaults: dict[str, Any], other_names: Mapping[str, Collection[str]]) -> dict[str, Any]:
+        """Return the params over these defaults, less those that are given under another of their names.
+
+        Libraries that find both either refuse them or pass over the one that was given.
+        """
+        given = self.params.keys()
+        kept = {name: value for name, value in defaults.items() if given.isdisjoint(other_names.get(name, ()))}
+        return kept | self.params
 
     @classmethod
     def import_library(cls) -> None:
