@@ -56,6 +56,10 @@ def tuned():
 def needs(a):
     return a
 
+class Changed(Frequencies):
+    def __init__(self, k=(3,)):
+        self.k = list(k)
+
 class NoClassifier:
     pass
 
@@ -153,6 +157,10 @@ def test_a_classifier_that_has_probabilities_by_its_params_trains_again_by_its_s
         ("own_models:needs", "can't be made without arguments (needs() missing 1 required positional argument"),
         ("own_models:NoClassifier", "has no predict_proba. Pass a classifier of scikit-learn"),
         ("own_models:NoParameters", "has no get_params. Pass a classifier of scikit-learn"),
+        (
+            "own_models:Changed",
+            "the model Changed can't be copied (RuntimeError: Cannot clone object Changed(k=[3]), as",
+        ),
         ("sklearn", "model='sklearn' doesn't say which classifier."),
         ("own_models:", "unknown model 'own_models:'"),
         ("own..models:X", "unknown model 'own..models:X'"),

@@ -16,7 +16,15 @@ from calibrant.phrases import quoted
 from calibrant.training.boosted_models import CatBoostModel, LightGBMModel, XGBoostModel
 from calibrant.training.estimators import import_estimator, import_trusted, is_estimator_name
 from calibrant.training.given_model import GivenModel
-from calibrant.training.model_base import FIXED_ROUNDS, MOST_ROUNDS, PATIENCE, EvalSet, Model as Model, TrainedModel
+from calibrant.training.model_base import (
+    FIXED_ROUNDS,
+    MOST_ROUNDS,
+    PATIENCE,
+    EvalSet,
+    Model as Model,
+    TrainedModel,
+    refused_by,
+)
 
 #: What trees are made of; everything else that skops doesn't trust is refused.
 _TREES = ("sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor", "sklearn.tree._tree.Tree")
@@ -254,8 +262,10 @@ def make_model(
     if not isinstance(model, str):
         from sklearn.base import clone
 
-        # some have predict_proba by their params only, as SGDClassifier by its loss
-        ready = _with_params(clone(model), params) if params and hasattr(model, "get_params") else model
+        ready = model
+        if hasattr(model, "get_params"):  # some have predict_proba by their params only, as SGDClassifier by its loss
+            with refused_by(type(model).__name__, "copied"):
+                ready = _with_params(clone(model), params or {})
         lacking = next((name for name in ("predict_proba", "get_params") if not hasattr(ready, name)), None)
         if lacking is not None:
             raise InvalidInputError(
