@@ -117,7 +117,11 @@ def test_times_with_a_zone_are_written_in_utc_and_stand_out_beside_others(run: R
             if column in table.column_names
         }
         assert set(zones.values()) == {"timestamp[us, tz=UTC]"}, name
-    assert "zone" not in call(zoned, "--data", "tokyo.parquet", "-o", "o.csv").stderr
+    assert "zone" not in call(zoned, "--data", "tokyo.parquet", "-o", "o.parquet").stderr
+    for library in ("pandas", "polars", "pyarrow"):
+        found = load_run(zoned).predict("tokyo.parquet").to_frame(library)
+        assert pa.table(found)["time"].cast(pa.timestamp("us", "UTC")).equals(pq.read_table("o.parquet")["time"])
+        assert "UTC" in str(pa.table(found).schema.field("time").type)
     done = call(zoned, "--data", "bars.csv", "-o", "o.csv")
     assert f"bars.csv: times have no time zone, and those of {zoned.name} have one" in done.stderr
 

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,10 @@ class Prediction(Readable):
     def _columns(self) -> dict[str, Sequence[Any]]:
         # of other units NumPy gives whole numbers or days, and not datetimes
         arrays = {n: v.astype("datetime64[us]") if v.dtype.kind == "M" else v for n, v in self.arrays().items()}
-        return {name: values.tolist() for name, values in arrays.items()}
+        columns = {name: values.tolist() for name, values in arrays.items()}
+        if self.has_zone:
+            columns["time"] = [when.replace(tzinfo=UTC) for when in columns["time"]]
+        return columns
 
     def _before(self) -> list[str]:
         return [f"{count(self.n_rows, 'row')} predicted by {self.run_id}"]
