@@ -203,6 +203,19 @@ def test_a_module_of_the_working_directory_is_trained_by_the_command_and_again_b
     assert again == other
 
 
+def test_all_classes_that_a_model_is_made_of_are_named_at_once(tmp_path: Path) -> None:
+    """One was named at a time, and each had to be added to a command that then named the next."""
+    x = np.random.default_rng(0).normal(size=(500, 2))
+    table = pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "t": np.arange(500), "y": x[:, 0] > 0})
+    config = TrainConfig(model="sklearn.neighbors:KNeighborsClassifier", table="rows", label="y", time="t")
+    run = run_training(config, table=table, root=tmp_path)
+    with pytest.raises(DocumentError, match=r"the types '.*', '.*', which calibrant doesn't load") as refused:
+        _ = run.models
+    named = re.search(r"--trust (\S+), or", str(refused.value))
+    assert named is not None
+    assert load_run(run.path, trusted=named[1].split(",")).models
+
+
 def test_classes_of_ones_own_are_loaded_only_where_they_are_trusted(own: Path) -> None:
     config = TrainConfig(model="own_models:Frequencies", table="rows", label="y", time="t", params={"more": 0.2})
     run = run_training(config, table=cancer(), root="runs")

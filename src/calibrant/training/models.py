@@ -135,10 +135,11 @@ class SklearnModel(Model):
         known = [*_TREES, *(name.replace(":", ".") for name in trusted)]
         unknown = [kind for kind in skops.io.get_untrusted_types(file=path) if kind not in known]
         if unknown:
+            kinds, are_own = ("type", "it is your own") if len(unknown) == 1 else ("the types", "you know them")
             raise DocumentError(
-                f"{path} holds objects of type {unknown[0]!r}, which calibrant doesn't load, as a class can run code. "
-                f"If it is your own: --trust {unknown[0]}, or load_run(..., trusted=[{unknown[0]!r}]). Else train the "
-                "model again."
+                f"{path} holds objects of {kinds} {quoted(unknown)}, which calibrant doesn't load, as a class can run "
+                f"code. If {are_own}: --trust {','.join(unknown)}, or load_run(..., trusted={unknown!r}). Else train "
+                "the model again."
             )
         import_trusted(trusted)
         model = skops.io.load(path, trusted=known)
