@@ -55,6 +55,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         r"times row 1: a time without a zone beside others with one \(1 of 2 rows\)",
     ),
     "text": (["a", "b"], InvalidTypeError, "times row 0: 'a' is text, not a time"),
+    "truth values": ([True, False], InvalidTypeError, "times holds truth values, not times"),
     "infinite": ([1.0, np.inf], CalibrantError, "times row 1: inf is not finite"),
     "a table": (np.zeros((2, 2)), ShapeError, r"times has shape \(2, 2\)"),
     "nothing": (np.array([]), ShapeError, "times is empty"),

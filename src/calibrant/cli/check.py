@@ -63,8 +63,8 @@ def command(
 
     calibrant.toml says what to check; in pyproject.toml the same stands below [tool.calibrant]. Keys before the first
     [[check]] hold for all checks; label, score, input, weight, positive, classes, cluster, time, label_end, and
-    delimiter, decimal and encoding of text files, hold for other commands in this folder too, where their options don't
-    say otherwise. A [[check]] has a name, files and gates, max and min, and what of these, level, missing, format,
+    delimiter, decimal and encoding of text files, hold in this folder for other commands with these options too, unless
+    they are given. A [[check]] has a name, files and gates, max and min, and what of these, level, missing, format,
     table, group and calibrator is its own:
 
     \b

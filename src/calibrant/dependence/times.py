@@ -38,6 +38,8 @@ def as_times(times: ArrayLike, *, name: str) -> TimeArray:
             raise InvalidInputError(at_first(missing, name, "missing time", "Drop these rows first."))
         return _in_microseconds(values, name)
     _refuse_text(values, name)
+    if values.dtype.kind == "b":
+        raise InvalidTypeError(f"{name} holds truth values, not times. Pass datetimes, or numbers that rise with time.")
     if values.dtype.kind in "iu" and (values.dtype.kind == "i" or values.max() <= np.iinfo(np.int64).max):
         return values.astype(np.int64)
     return as_scores(values, name=name).values
