@@ -37,6 +37,7 @@ from calibrant.forecasts import (
 from calibrant.forecasts.coverage import promised_coverage
 from calibrant.forecasts.noise import GapByChance, _sizes_over_costs
 from calibrant.forecasts.scores import read_outcomes
+from calibrant.forecasts.verdict import IntervalCoverage
 
 TABLE = ((0.0, 4.0), (1.0, 0.0))
 RULE = (0.2, 0.45)
@@ -341,3 +342,20 @@ def test_sizes_over_costs_are_those_of_every_cost():
     mean, largest = _sizes_over_costs(a, b, cost)
     np.testing.assert_allclose(mean, each.mean(axis=2), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(largest, each.max(axis=2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_or_two_rows_are_not_judged_by_their_coverage(n: int) -> None:
+    narrow = GaussianForecast(np.zeros(n), 1.0)
+    assert "too narrow" not in evaluate(narrow, np.full(n, 2.3)).verdict  # of right ones one row in ten lies outside
+
+
+def test_coverage_of_few_rows_is_judged_by_the_binomial_test() -> None:
+    for held, n, promised in ((2, 5, 0.9), (9, 10, 0.5), (0, 3, 0.8), (30, 40, 0.9)):
+        exact = {
+            "narrow": stats.binomtest(held, n, promised, alternative="less").pvalue,
+            "wide": stats.binomtest(held, n, promised, alternative="greater").pvalue,
+        }
+        for chance in (0.2, 0.01, 1e-4):
+            side = IntervalCoverage(promised, held / n, float(n), (promised, promised), chance).side
+            assert side == next((name for name, p in exact.items() if p < 0.5 * chance), "")

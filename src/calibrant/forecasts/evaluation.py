@@ -170,7 +170,8 @@ def scores_and_judgement(
     covered = None
     if interval_level is not None:
         found = rows.rate_estimate(row_is_covered(rows, interval_level), 1.0 - share)
-        covered = IntervalCoverage(interval_level, found, promised_coverage(rows, interval_level))
+        n_eff = rows.effective_size / found.effect
+        covered = IntervalCoverage(interval_level, found.value, n_eff, promised_coverage(rows, interval_level), share)
     judged = judge_forecast(estimates, chances, covered, rows.forecast)
     scores = scores_of(estimates, rows, level, evaluated_on)
     return Scores(scores, verdict=str(judged.verdict), notes=_notes(rows.forecast)), judged

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from scipy.special import betainc
+
 from calibrant.forecasts.base import Forecast
 from calibrant.forecasts.given_levels import given_levels
 from calibrant.forecasts.noise import GapByChance
@@ -30,24 +32,35 @@ class Advice(NamedTuple):
 
 
 class IntervalCoverage(NamedTuple):
-    """How often outcomes lie in central intervals of a level, and how often they do where the forecasts are right."""
+    """How often outcomes lie in central intervals of a level, and how often they do where the forecasts are right.
+
+    `share` of rows that are worth `n_eff` independent ones lie in them.
+    """
 
     level: float
-    found: Estimate
+    share: float
+    n_eff: float
     promised: tuple[float, float]
+    chance: float
 
     @property
     def side(self) -> str:
-        """What the intervals are too much of: "narrow", "wide", or nothing."""
+        """What the intervals are too much of, but for `chance`: "narrow", "wide", or nothing.
+
+        By the binomial test of `n_eff` independent rows, which is exact however few they are.
+        """
         least, most = self.promised
-        return "narrow" if self.found.high < least else "wide" if self.found.low > most else ""
+        held, n = self.share * self.n_eff, self.n_eff
+        if held < n and betainc(n - held, held + 1.0, 1.0 - least) < 0.5 * self.chance:
+            return "narrow"
+        return "wide" if held > 0.0 and betainc(held, n - held + 1.0, most) < 0.5 * self.chance else ""
 
     def __str__(self) -> str:
         least, most = self.promised
         right = least if self.side == "narrow" else most
         more = "" if abs(right - self.level) < _SHOWN else f", where right ones hold {right:.1%}"
         more += " at most" if more and least < most else ""
-        return f"Intervals are too {self.side}: those of {percent_level(self.level)} hold {self.found.value:.1%}{more}."
+        return f"Intervals are too {self.side}: those of {percent_level(self.level)} hold {self.share:.1%}{more}."
 
 
 class Judgement(NamedTuple):
@@ -74,7 +87,7 @@ def judge_forecast(
 ) -> Judgement:
     """Say whether the forecasts are calibrated, and how their intervals err: the one place where they are judged.
 
-    Limits of the gaps and the interval of the coverage share the chance of calling a right forecast wrong.
+    Limits of the gaps and the test of the coverage share the chance of calling a right forecast wrong.
     """
     off = tuple(name for name in judged_gaps(forecast) if gaps[name].value > chances[name].limit)
     side = "" if covered is None else covered.side
