@@ -10,7 +10,7 @@ import calibrant as cb
 from calibrant.calibrators.rising_curve import CurveProblem, Place, fit_rising_curves
 from calibrant.calibrators.spline import fit_paths, gather, leave_one_out
 from calibrant.errors import ConvergenceWarning, InvalidInputError
-from calibrant.logistic import fit_slope_intercept, platt_targets
+from calibrant.logistic import fit_slope_intercept, platt_rates, platt_targets
 from calibrant.numerics import expit, softplus
 from calibrant.summary import TiedScores
 
@@ -122,13 +122,12 @@ def test_leave_one_out_loss_is_that_of_refits(penalty):
 
 def test_the_straight_line_s_leave_one_out_loss_is_that_of_refits():
     ties = standard_ties(n=80, seed=3)
-    target = platt_targets(ties)
     estimate = fit_paths([(ties, ties.scores[[0, -1]])])[0][1][0]
     refits = 0.0
     for i in range(80):
         kept = np.arange(80) != i
         rest = TiedScores(ties.scores[kept], ties.weight[kept], ties.positives[kept])
-        slope, intercept = fit_slope_intercept(rest, target[kept])
+        slope, intercept = fit_slope_intercept(rest, platt_rates(ties))
         f = slope * ties.scores[i] + intercept
         refits += np.logaddexp(0.0, f) - ties.positives[i] * f
     assert estimate == pytest.approx(refits, abs=0.05)
