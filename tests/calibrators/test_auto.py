@@ -1,38 +1,22 @@
-"""The automatic choice: it finds what helps, leaves alone what doesn't need it, and says why."""
+"""The automatic choice: it finds what helps, and leaves alone what doesn't need it."""
 
 from __future__ import annotations
 
 import json
-import warnings
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from auto_draws import draw, log_loss
 from scipy.optimize import minimize
 
 import calibrant as cb
 from calibrant.calibrators.auto import _blend_weights
-from calibrant.calibrators.auto_report import sample_size
 from calibrant.calibrators.auto_rows import sample_of
 from calibrant.calibrators.cross_fit import row_splits
-from calibrant.cli import main
-from calibrant.errors import DataWarning, DocumentError, InvalidInputError, InvalidTypeError
+from calibrant.errors import DocumentError, InvalidInputError
 from calibrant.maps import BetaMap, BlendMap, MeanMap, VennAbersMap
 from calibrant.persistence import from_document, to_document
 from calibrant.rows import Rows, read_rows
-
-#: What is tried on few rows of probabilities.
-CANDIDATES = ("none", "temperature", "ensemble_temperature", "quadratic", "spline", "venn_abers")
-
-
-def draw(n=1500, power=3.0, seed=0):
-    rng = np.random.default_rng(seed)
-    truth = rng.uniform(size=n)
-    return truth**power, rng.uniform(size=n) < truth
-
-
-def log_loss(q, y):
-    return -np.where(y, np.log(q), np.log1p(-q)).mean()
 
 
 @pytest.mark.parametrize("power", [0.4, 3.0])
@@ -75,34 +59,6 @@ def test_outputs_rise_and_are_never_exactly_zero_or_one(n, input):
     assert (np.diff(q) >= -1e-15).all()
     assert q.min() > 0.0
     assert q.max() < 1.0
-
-
-def test_the_report_says_what_was_tried_and_why_it_won():
-    report = cb.AutoCalibrator().fit(*draw()).report_
-    assert {c.name for c in report.candidates} == set(CANDIDATES)
-    assert [c.log_loss for c in report.candidates] == sorted(c.log_loss for c in report.candidates)
-    assert sum(c.weight for c in report.candidates) == pytest.approx(1.0)
-    assert (report.n_rows, report.n_folds) == (1500, 5)
-    assert report.reason.startswith("Changed: log loss falls (-")
-    assert "spline" in str(report)
-    none = next(c for c in report.candidates if c.name == "none")
-    assert none.difference == 0.0
-    assert report.blend.difference == pytest.approx(report.blend.log_loss - none.log_loss)
-    alone = cb.AutoCalibrator().fit(*draw(power=1.0)).report_
-    assert alone.reason.startswith("Left alone: ")
-
-
-def test_reason_says_of_which_rows_it_is_and_shows_small_figures() -> None:
-    rng = np.random.default_rng(0)
-    p = np.exp(rng.normal(-8.0, 1.0, 30_000))
-    report = cb.AutoCalibrator().fit(p, rng.random(30_000) < p).report_
-    assert "0.0000 " not in report.reason.replace(",", " ")
-    assert "sample" not in report.reason
-    many = cb.AutoCalibrator().fit(p**0.2, rng.random(30_000) < p**0.2).report_
-    assert many.n_rows == 20_000
-    assert many.reason.endswith(" Decided on a sample of 20,000 rows.")
-    z = rng.normal(size=(30_000, 3))
-    assert "a sample of 20,000 rows" in cb.AutoCalibrator(input="logit").fit(z, z.argmax(axis=1)).report_.reason
 
 
 def test_out_of_fold_losses_are_those_of_fits_to_folds_that_do_not_know_the_class_rates():
@@ -175,54 +131,6 @@ def test_weights_are_the_constrained_minimiser():
         options={"ftol": 1e-14, "maxiter": 500},
     )
     np.testing.assert_allclose(_blend_weights(z, sample, np.zeros(4, dtype=bool)), theirs.x, atol=1e-5)
-
-
-def test_whole_weights_are_rows_and_others_are_kish_s_number_of_rows():
-    summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[2, 1, 3])
-    sample, _ = sample_of(summary, 0)
-    assert sample.scores.tolist() == [0.1] * 3 + [0.9] * 3
-    assert sample.positive.tolist() == [True, False, False, True, True, True]
-    assert sample.weight is None
-    summary = cb.ScoreSummary.from_arrays([0.1, 0.1, 0.9], [0, 1, 1], sample_weight=[0.5, 0.5, 0.25])
-    sample, _ = sample_of(summary, 0)
-    assert sample.scores.tolist() == [0.1, 0.1, 0.9]
-    assert sample.weight.tolist() == [0.5, 0.5, 0.25]
-
-
-@pytest.mark.slow
-def test_rare_events_decide_together():
-    rng = np.random.default_rng(0)
-    p = np.exp(rng.normal(-9.0, 1.0, 200_000))
-    fitted = cb.AutoCalibrator().fit(p, rng.random(p.size) < 1.6 * p)  # 68 events: 7 in 20,000 rows tell nothing
-    assert (fitted.report_.chosen, fitted.report_.n_rows) == ("blend", p.size)
-    assert fitted.predict_proba(p).mean() / p.mean() == pytest.approx(1.6, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "rarer", "wanted"),
-    [(500, 0.5, 500), (10**6, 0.01, 20_000), (10**6, 0.005, 40_000), (10**6, 1e-5, 200_000), (30_000, 0.0, 30_000)],
-)
-def test_a_sample_holds_enough_rows_of_the_rarer_class(n_rows, rarer, wanted):
-    assert sample_size(n_rows, rarer) == wanted
-
-
-def test_huge_weights_and_many_rows_are_sampled():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=50)
-    y = rng.uniform(size=50) < p
-    sample, _ = sample_of(cb.ScoreSummary.from_arrays(p, y, sample_weight=np.full(50, 1e12)), 0)
-    assert sample.scores.size == 20_000
-    p, y = draw(100_000)
-    first, second = (cb.AutoCalibrator().fit(p, y) for _ in range(2))
-    assert first.report_.n_rows == 20_000
-    np.testing.assert_array_equal(first.predict_proba(p[:100]), second.predict_proba(p[:100]))
-
-
-def test_row_order_does_not_change_a_bit():
-    p, y = draw(400)
-    order = np.random.default_rng(3).permutation(400)
-    a, b = cb.AutoCalibrator().fit(p, y), cb.AutoCalibrator().fit(p[order], y[order])
-    np.testing.assert_array_equal(a.predict_proba(p), b.predict_proba(p))
 
 
 def test_another_seed_gives_other_folds():
@@ -311,57 +219,6 @@ def test_too_few_folds_are_refused():
         cb.AutoCalibrator(cv=1).fit([0.1, 0.9], [0, 1])
 
 
-def falling(n=1500, seed=0):
-    p, y = draw(n, power=0.5, seed=seed)
-    return 1.0 - p, y
-
-
-@pytest.mark.parametrize("input", ["probability", "score"])
-def test_an_inversion_is_said_and_used_only_when_asked(input):
-    p, y = falling()
-    s = p if input == "probability" else np.log(p) - np.log1p(-p)
-    with pytest.warns(DataWarning, match="the scores run against the labels: in .* pass y == False"):
-        flat = cb.AutoCalibrator(input=input).fit(s, y)
-    assert "allow_inversion=True would turn them round" in flat.report_.reason
-    with pytest.warns(DataWarning, match="They are turned round, as allow_inversion asks"):
-        turned = cb.AutoCalibrator(input=input, allow_inversion=True).fit(s, y)
-    assert turned.report_.chosen == "blend"
-    assert "they are turned round" in turned.report_.reason
-    assert (np.diff(turned.predict_proba(np.sort(s))) <= 0.0).all()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        other = cb.AutoCalibrator(input=input).fit(s, ~y)
-    held, outcome = falling(4_000, seed=1)
-    held = held if input == "probability" else np.log(held) - np.log1p(-held)
-    np.testing.assert_allclose(turned.predict_proba(held), 1.0 - other.predict_proba(held), rtol=0.0, atol=1e-12)
-    assert log_loss(turned.predict_proba(held), outcome) < log_loss(flat.predict_proba(held), outcome) - 0.1
-    again = from_document(json.loads(json.dumps(to_document(turned))))
-    assert (again.predict_proba(held) == turned.predict_proba(held)).all()
-    first, *parts = again.describe()
-    assert first.startswith("mean logit, turned round, mixed with ")
-    n_parts = len(again.map_.maps)
-    assert all(part.startswith("  ") for part in parts[:n_parts])
-    assert not parts[n_parts].startswith("  ")
-
-
-@pytest.mark.parametrize("suffix", [".json", ".pkl"])
-@pytest.mark.parametrize("input", ["probability", "logit", "score"])
-def test_report_is_kept_and_shown(tmp_path, input, suffix):
-    p, y = draw(300)
-    s = p if input == "probability" else np.log(p) - np.log1p(-p)
-    fitted = cb.AutoCalibrator(input=input).fit(s, y)
-    cb.save(fitted, tmp_path / f"c{suffix}")
-    again = cb.load(tmp_path / f"c{suffix}")
-    assert repr(again.report_) == repr(fitted.report_)  # by repr, in which NaN is NaN
-    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / f"c{suffix}")]).output
-    assert fitted.report_.reason in shown
-    assert all(candidate.name in shown for candidate in fitted.report_.candidates)
-    older = to_document(fitted)
-    del older["report"]
-    assert not hasattr(from_document(older), "report_")
-    assert (from_document(older).predict_proba(s) == fitted.predict_proba(s)).all()
-
-
 @pytest.mark.parametrize("exportable", [None, "sql"])
 def test_logits_that_are_left_alone_are_kept_to_the_last_bit(exportable):
     p, y = draw(300, power=1.0)
@@ -377,77 +234,6 @@ def test_logits_that_are_left_alone_are_kept_to_the_last_bit(exportable):
     segments = cb.SegmentCalibrator(auto).fit(z, y, features={"a": groups})
     kept = from_document(to_document(segments))
     assert kept.predict_proba(z).tobytes() == segments.predict_proba(z).tobytes()
-
-
-def test_report_of_several_classes_is_kept():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 200)
-    fitted = cb.AutoCalibrator().fit(P, [int(np.random.default_rng(i).choice(3, p=row)) for i, row in enumerate(P)])
-    assert from_document(to_document(fitted)).report_ == fitted.report_
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("chosen", "all"),
-        ("chosen", None),
-        ("reason", 3),
-        ("n_rows", -1),
-        ("n_folds", 2.5),
-        ("candidates", {}),
-        ("candidates", [3]),
-        ("blend", []),
-        ("blend", {"name": "blend"}),
-        ("further", 1),
-        ("blend.weight", 1.5),
-        ("blend.weight", float("nan")),
-        ("blend.log_loss", "0.5"),
-        ("blend.log_loss", None),
-        ("blend.difference", float("inf")),
-        ("blend.name", 3),
-    ],
-)
-def test_hostile_reports_are_refused(path, value):
-    document = to_document(cb.AutoCalibrator().fit(*draw(100)))
-    *above, last = path.split(".")
-    holder = document["report"][above[0]] if above else document["report"]
-    holder[last] = value
-    with pytest.raises(DocumentError, match=r"^report"):
-        from_document(document)
-
-
-def test_report_of_what_chooses_nothing_is_refused():
-    document = to_document(cb.AutoCalibrator().fit(*draw(100)))
-    other = to_document(cb.SigmoidCalibrator().fit(*draw(100)))
-    with pytest.raises(DocumentError, match=r"report.*does not go with SigmoidCalibrator"):
-        from_document(other | {"report": document["report"]})
-
-
-def test_scores_that_rise_or_say_nothing_are_not_turned():
-    rng = np.random.default_rng(0)
-    for p, y in (draw(), (rng.uniform(size=300), rng.uniform(size=300) < 0.3)):
-        allowed, plain = (cb.AutoCalibrator(allow_inversion=k).fit(p, y) for k in (True, False))
-        assert (allowed.predict_proba(p) == plain.predict_proba(p)).all()
-        assert allowed.report_ == plain.report_
-
-
-def test_inversion_is_for_two_classes():
-    P = np.random.default_rng(0).dirichlet(np.ones(3), 60)
-    with pytest.raises(InvalidInputError, match="allow_inversion is for two classes, and there are 3"):
-        cb.AutoCalibrator(allow_inversion=True).fit(P, np.resize([0, 1, 2], 60))
-    with pytest.raises(InvalidTypeError, match="allow_inversion"):
-        cb.AutoCalibrator(allow_inversion=1).fit(*draw(100))
-
-
-def test_few_clusters_are_no_evidence_of_an_inversion():
-    """Six clusters whose rates fall with their scores are six rows; taken for 300, they are beyond chance."""
-    rng = np.random.default_rng(0)
-    cluster = np.repeat(np.arange(6), 50)
-    p = np.linspace(0.2, 0.8, 6)[cluster] + 0.02 * rng.uniform(size=300)
-    y = rng.uniform(size=300) < np.array([0.9, 0.2, 0.7, 0.1, 0.6, 0.15])[cluster]
-    with pytest.warns(DataWarning, match="turned round"):
-        cb.AutoCalibrator(allow_inversion=True).fit(p, y)
-    clustered = cb.AutoCalibrator(allow_inversion=True).fit(p, y, cluster=cluster)
-    assert "labels" not in clustered.report_.reason
 
 
 @pytest.mark.parametrize("uniform", [-0.1, 1.0, 7, "0.1", None, True, [0.1], float("nan")])
