@@ -63,7 +63,7 @@ _NARROW = 1.0 / 64.0
 
 @dataclass(frozen=True, slots=True)
 class LogisticProblem:
-    """Minimise sum_i w_i (log(1 + exp(z_i)) - t_i z_i) over theta, z = columns @ theta.
+    """Minimise sum_i w_i (log(1 + exp(z_i)) - t_i z_i) over theta, z = theta @ columns.
 
     `columns` has shape (d, n); `target_weight` is w_i t_i.
     """
@@ -258,10 +258,8 @@ def fit_slope_intercept(
     cells = _Cells.gather(in_unit, low / unit, high / unit, rates) if s.size >= _GATHER_FROM else None
     centre = dot(ties.weight, s) / float(ties.weight.sum()) if cells is None else cells.centre
     theta = None if start is None else np.array([start[0] * unit, start[1] + start[0] * unit * centre])
-    is_told = False
-    if cells is not None:
-        theta, is_told = cells.solve(np.zeros(2) if theta is None else theta)
-    if theta is None or not is_told:
+    theta, is_found = (theta, False) if cells is None else cells.solve(theta)
+    if theta is None or not is_found:
         columns = np.stack((s - centre, np.ones(s.size)))
         problem = LogisticProblem(columns, ties.weight, platt_targets(ties, rates))
         theta = minimise(problem, what=what, start=theta)
@@ -286,7 +284,7 @@ class _Cells(LogisticProblem):
 
     @classmethod
     def gather(cls, ties: TiedScores, low: float, high: float, rates: tuple[float, float] | None) -> _Cells:
-        """Gather rows into cells of equal width from the lowest score to the highest."""
+        """Gather rows into cells of equal width from the lowest score to the highest; `rates` are the targets."""
         n_cells = min(_CELLS, ties.scores.size // _LEAST_PER_CELL)
         width = (high - low) / n_cells
         sums = np.zeros((n_cells, 6))
@@ -312,13 +310,18 @@ class _Cells(LogisticProblem):
             width=width,
         )
 
-    def solve(self, start: FloatArray) -> tuple[FloatArray, bool]:
-        """Return the minimiser, and whether cells are so narrow there that it is that of all rows."""
+    def solve(self, start: FloatArray | None) -> tuple[FloatArray, bool]:
+        """Return the minimiser, and whether it is that of all rows; if not, the mean scores of the cells gave it."""
         points, units = LogisticProblem(self.columns, self.weight, self.target_weight), self.units()
-        theta, decrement, _ = _newton(points, start, units, tol=_TOL_OF_COARSE)
-        if abs(float(theta[0])) * self.width <= _NARROW:
-            theta, decrement, _ = _newton(self, theta, units)
-        return theta, abs(float(theta[0])) * self.width <= _NARROW and decrement <= _ACCEPTED
+        theta, _, _ = _newton(points, np.zeros(2) if start is None else start, units, tol=_TOL_OF_COARSE)
+        if not self._are_narrow(theta):
+            return theta, False
+        theta, decrement, _ = _newton(self, theta, units)
+        return theta, decrement <= _ACCEPTED and self._are_narrow(theta)
+
+    def _are_narrow(self, theta: FloatArray) -> bool:
+        """Say whether the logit changes so little within a cell that its moments tell all of its rows."""
+        return abs(float(theta[0])) * self.width <= _NARROW
 
     def value(self, theta: FloatArray) -> float:
         a, z = float(theta[0]), theta @ self.columns
@@ -420,6 +423,7 @@ def _step(gradient: FloatArray, hessian: FloatArray, scale: FloatArray) -> tuple
 
 
 def _ridge(trace: float) -> float:
+    """Return what is added to the diagonal of a matrix of this trace, so that rounding leaves it invertible."""
     return 1e-14 * max(trace, 1e-300)
 
 

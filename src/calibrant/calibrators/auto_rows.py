@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.calibrators.auto_report import EXACT, sample_size
+from calibrant.numerics import IntArray
 from calibrant.rows import Rows
 from calibrant.summary import DistinctScores, ScoreSummary
 from calibrant.validation import Labels
@@ -28,9 +29,7 @@ def sample_of(summary: ScoreSummary, seed: int) -> tuple[Rows, int]:
         counts = counts.astype(np.int64)
     ends = np.cumsum(counts.reshape(-1))
     n = int(ends[-1])
-    size = sample_size(n, min(summary.base_rate, 1.0 - summary.base_rate))
-    taken = np.arange(n) if size == n else np.sort(np.random.default_rng(seed).choice(n, size, replace=False))
-    part = np.searchsorted(ends, taken, side="right")
+    part = np.searchsorted(ends, _drawn(n, summary.base_rate, seed), side="right")
     unit = (parts / np.maximum(counts, 1)).reshape(-1)[part]
     return Rows.of_positives(scores[part // 2], part % 2 == 0, None if bool((unit == 1.0).all()) else unit), n
 
@@ -45,8 +44,13 @@ def turned(data: Rows | ScoreSummary) -> Rows | ScoreSummary:
 
 def some_of(rows: Rows, seed: int) -> Rows:
     """Return rows that are not independent as they are, or a sample of as many as decide."""
-    rate = float(rows.positive.mean())
-    size = sample_size(rows.n_rows, min(rate, 1.0 - rate))
-    if size == rows.n_rows:
-        return rows
-    return rows.take(np.sort(np.random.default_rng(seed).choice(rows.n_rows, size, replace=False)))
+    drawn = _drawn(rows.n_rows, float(rows.positive.mean()), seed)
+    return rows if drawn.size == rows.n_rows else rows.take(drawn)
+
+
+def _drawn(n_rows: int, rate: float, seed: int) -> IntArray:
+    """Return the numbers of the rows that decide, rising; of all rows a share `rate` is positive."""
+    size = sample_size(n_rows, min(rate, 1.0 - rate))
+    if size == n_rows:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False))

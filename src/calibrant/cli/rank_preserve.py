@@ -139,10 +139,9 @@ def command(
     Margins far from the file's own flatten the columns: look at the line on spread. If only base rates have
     changed, calibrant.prior.prior_shift is the better tool.
     """
-    from calibrant.numerics import row_sum
-    from calibrant.rank_preserving import diagnose
+    from calibrant.rank_preserving import check_rows, diagnose
     from calibrant.tables import NewColumns, append_columns, check_numbers, is_many, open_rows
-    from calibrant.validation import as_groups, as_probabilities
+    from calibrant.validation import as_groups
 
     source = _check_source(margins, label, group)
     check_output(output, *margins)
@@ -168,9 +167,8 @@ def command(
         raise ShapeError(f"{source} has one margin, and one column is no matrix. Name at least two classes.")
     for name in [*names, *([] if weight is None else [weight])]:
         check_numbers(found.column(name), called(name, file))
-    p = as_probabilities(found.select(names), name=file).values
-    if normalise or _is_single(found.select(names)):
-        p = p / row_sum(p)[:, None]
+    with _names_of_options():
+        p = check_rows(found.select(names), None, normalise=normalise, name=file).scores
     by = {name: found.column(name) for name in group}
     groups = {name: as_groups(of_group, name=called(name, file)) for name, of_group in by.items()}
     w = None if weight is None else found.column(weight)
@@ -202,13 +200,6 @@ def command(
         if report is not None:
             echo(f"Wrote {report}")
         echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}")
-
-
-def _is_single(columns: pa.Table) -> bool:
-    """Say whether all numbers are of single precision, whose rows sum to 1 to their rounding only."""
-    import pyarrow as pa
-
-    return all(field.type in (pa.float32(), pa.float16()) for field in columns.schema)
 
 
 def _solved(

@@ -28,7 +28,12 @@ from calibrant.rank_preserving.nearly import (
     Nearly as Nearly,
     Pairs as Pairs,
 )
-from calibrant.rank_preserving.problem import MarginKind as MarginKind, Mismatch as Mismatch, Ties as Ties
+from calibrant.rank_preserving.problem import (
+    MarginKind as MarginKind,
+    Mismatch as Mismatch,
+    Ties as Ties,
+    check_rows as check_rows,
+)
 from calibrant.rank_preserving.raking import RakedResult as RakedResult, rake as rake
 from calibrant.rank_preserving.result import (
     GroupTotals as GroupTotals,

@@ -229,12 +229,12 @@ def column_names(container: Container) -> tuple[str, ...] | None:
     return None if names == tuple(map(str, range(len(names or ())))) else names
 
 
-def check_rows(P: ArrayLike, sample_weight: ArrayLike | None, *, normalise: bool = False) -> Rows:
+def check_rows(P: ArrayLike, sample_weight: ArrayLike | None, *, normalise: bool = False, name: str = "P") -> Rows:
     """Check P and the weights of its rows, some of which may be 0: each row sums to 1 to the rounding of its type.
 
     Rows of fewer bits than float64, and any rows with `normalise`, are divided by their sums.
     """
-    checked = as_matrix(P, "P", sum_to_one=not normalise)
+    checked = as_matrix(P, name, sum_to_one=not normalise)
     values, total = checked.values, row_sum(checked.values)
     allowed = _ROUNDING.get(_dtype(P), ROW_TOLERANCE)
     bad = total <= 0.0 if normalise else np.abs(total - 1.0) > allowed
@@ -242,14 +242,14 @@ def check_rows(P: ArrayLike, sample_weight: ArrayLike | None, *, normalise: bool
         row = int(bad.argmax())
         n_bad = f"({bad.sum():,} of {bad.size:,} rows)"
         if normalise:
-            raise InvalidProbabilityError(f"P row {row}: all probabilities are 0 {n_bad}. Leave these rows out.")
+            raise InvalidProbabilityError(f"{name} row {row}: all probabilities are 0 {n_bad}. Leave these rows out.")
         raise InvalidProbabilityError(
-            f"P row {row}: the {checked.n_columns} probabilities sum to {total[row].item():.12g}, not 1 to rounding "
-            f"{n_bad}. Pass normalise=True to divide each row by its sum."
+            f"{name} row {row}: the {checked.n_columns} probabilities sum to {total[row].item():.12g}, not 1 to "
+            f"rounding {n_bad}. Pass normalise=True to divide each row by its sum."
         )
     if normalise or allowed > ROW_TOLERANCE:
         values = values / total[:, None]
-    return Rows(values, weight=as_weight(sample_weight, total.size, rows="P"), container=checked.container)
+    return Rows(values, weight=as_weight(sample_weight, total.size, rows=name), container=checked.container)
 
 
 def _dtype(P: ArrayLike) -> np.dtype[Any]:
