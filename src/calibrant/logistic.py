@@ -270,10 +270,11 @@ def fit_slope_intercept(
 
 @dataclass(frozen=True, slots=True)
 class _Cells(LogisticProblem):
-    """The problem of rows of one score and an intercept, by the moments of cells: rates by their Taylor series there.
+    """The problem of one score and an intercept, with its rows gathered into cells of equal width.
 
-    `columns` are the mean score of each cell, shape (n_cells,), less `centre`, and ones. `spread` and `skew` are the
-    sums of w (x - mean)^2 and w (x - mean)^3 in each cell, `tilt` that of w t (x - mean) over all rows.
+    What the rows of a cell add up to is a Taylor series around their mean score, in the cell's moments. `columns` are
+    the mean score of each cell, shape (n_cells,), less `centre`, and ones. `spread` and `skew` are the sums of
+    w (x - mean)^2 and w (x - mean)^3 in each cell, `tilt` is the sum of w t (x - mean) over all rows.
     """
 
     centre: float
@@ -311,7 +312,7 @@ class _Cells(LogisticProblem):
         )
 
     def solve(self, start: FloatArray | None) -> tuple[FloatArray, bool]:
-        """Return the minimiser, and whether it is that of all rows; if not, the mean scores of the cells gave it."""
+        """Return the minimiser, and whether it is that of all rows; if not, it is near it."""
         points, units = LogisticProblem(self.columns, self.weight, self.target_weight), self.units()
         theta, _, _ = _newton(points, np.zeros(2) if start is None else start, units, tol=_TOL_OF_COARSE)
         if not self._are_narrow(theta):
@@ -330,7 +331,7 @@ class _Cells(LogisticProblem):
         return dot(self.weight, softplus(z)) + float(within.sum()) - dot(self.target_weight, z) - a * self.tilt
 
     def derivatives(self, theta: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        """Return gradient, Hessian and the sum of w q (1 - q); these two to the first order in the width."""
+        """Return the gradient, and nearly the Hessian and the sum of w q (1 - q), which steer the steps only."""
         x, a, q = self.columns[0], float(theta[0]), expit(theta @ self.columns)
         first = q * (1.0 - q)
         second, third = first * (1.0 - 2.0 * q), first * (1.0 - 6.0 * first)

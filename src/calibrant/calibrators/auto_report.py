@@ -105,9 +105,9 @@ def _decoded(field: DocumentField) -> Candidate:
 
 
 def sample_size(n_rows: int, rarer: float) -> int:
-    """Return how many rows decide, where a share `rarer` of all is of the rarer of two classes.
+    """Return how many rows decide on a map of two classes, of which the rarer has a share `rarer` of all rows.
 
-    A row of a rare class says as much of a map as thousands of others, so that they are what has to be enough.
+    One row of a rare class tells as much as thousands of others, so that there have to be enough of these.
     """
     most = MOST_FOR_RARE if rarer * MOST_FOR_RARE <= RARE_ROWS else max(MOST_ROWS, math.ceil(RARE_ROWS / rarer))
     return min(n_rows, most)

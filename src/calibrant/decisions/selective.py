@@ -229,7 +229,9 @@ def _area(weight: FloatArray, losses: FloatArray, ties: _Ties) -> float:
 def _influence(
     w: FloatArray, own: FloatArray, mean: FloatArray, first: IntArray, tie: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what each row adds to the area, from the most confident on, up to a constant, and that per unit of loss.
+    """Return what each row adds to the area, up to a constant, and by how much a unit of its loss raises that.
+
+    Rows come from the most confident on.
 
     The area is E[loss * -log U], where the U of tied rows is anywhere between the shares of rows before and with them.
     A row adds its own loss times the mean of -log U, and moves the U of all less confident rows: less the integral of

@@ -388,7 +388,7 @@ def growth_draws(paths: Sequence[Equity], rng: int) -> FloatArray:
 
 
 def as_returns(values: ArrayLike, name: str) -> FloatArray:
-    """Return simple returns of prices, one per row, none of which can lose more than all."""
+    """Return simple returns of prices, one per row; refuse those below -1, which would lose more than all."""
     returns = _column(values, name)
     bad = returns < -1.0
     if bad.any():

@@ -91,7 +91,7 @@ class Model(ABC):
         return self
 
     def params_over(self, defaults: dict[str, Any], other_names: Mapping[str, Collection[str]]) -> dict[str, Any]:
-        """Return the params over these defaults, less those that are given under another of their names.
+        """Return the params, and those defaults that they don't name, under any of a default's names.
 
         Libraries that find both either refuse them or pass over the one that was given.
         """
