@@ -48,6 +48,12 @@ def test_a_long_sentence_is_found_and_a_long_paragraph_is_not() -> None:
     assert too_long(f"```text\n{words * 3}\n```\n\n| {words * 3} |") == []
 
 
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_fractions_have_braces(path: Path) -> None:
+    """The site's formulas come from a reader to which \\tfrac12 a is 12 over a."""
+    assert re.findall(r"\\[dt]?frac(?!\{).{9}", path.read_text("utf-8")) == []
+
+
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 150
 
