@@ -32,7 +32,6 @@ from calibrant.rank_preserving.problem import (
     MarginKind as MarginKind,
     Mismatch as Mismatch,
     Ties as Ties,
-    check_rows as check_rows,
 )
 from calibrant.rank_preserving.raking import RakedResult as RakedResult, rake as rake
 from calibrant.rank_preserving.result import (
@@ -41,3 +40,7 @@ from calibrant.rank_preserving.result import (
     RankPreservingResult as RankPreservingResult,
 )
 from calibrant.rank_preserving.solving import solve as solve
+
+# isort: split
+# For other folders of calibrant; no part of the public API.
+from calibrant.rank_preserving.problem import check_rows as check_rows
