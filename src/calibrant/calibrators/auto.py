@@ -33,6 +33,7 @@ from calibrant.maps import (
     BinaryMap,
     BlendMap,
     BlendPart,
+    LoggedScores,
     LogisticMap,
     LogPoolMap,
     Map,
@@ -47,10 +48,8 @@ from calibrant.numerics import (
     LEAST,
     BoolArray,
     FloatArray,
-    clip_open,
     dot,
     expit,
-    logit,
     own_clip,
     softplus,
 )
@@ -276,7 +275,7 @@ class AutoCalibrator(BinaryCalibrator):
         at_once = None
         if NONE in tried and not is_certain:
             as_they_are = cast("BetaMap | LogisticMap", tried[NONE]([sample], {})[0])
-            at_once = log_bayes_factor(as_they_are.logits(sample.scores), sample)
+            at_once = log_bayes_factor(as_they_are.logits(LoggedScores(sample.scores)), sample)
         self.report_, weights = evidence.weigh(loss, of_blend, weights, is_certain=is_certain, at_once=at_once)
         self.report_ = limits.sampled_report(self.report_, n)
         if in_order is not None:
@@ -420,11 +419,12 @@ def _by_fit(tried: dict[str, _Fit], sample: Rows, folds: list[Split]) -> FloatAr
     for i, (held, rest, fitted) in enumerate(fits_together(sample, folds, partial(_fit_all, tried))):
         at = (i, slice(None)) if is_kept else (0, held)
         n_positive = int(np.count_nonzero(rest.positive))
+        given = LoggedScores(sample.scores[at[1]])
         out[:, *at] = np.log((n_positive + 1.0) / (rest.n_rows - n_positive + 1.0))
         for j, (name, fit) in enumerate(tried.items()):
             if fitted is not None or name == NONE:  # which takes no labels
                 part = fit([rest], {})[0] if fitted is None else fitted[j]
-                out[j, *at] = logit(clip_open(part.apply(sample.scores[at[1]]), LEAST))
+                out[j, *at] = part.output_logits(given, LEAST)
     return out
 
 

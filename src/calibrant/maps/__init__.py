@@ -5,6 +5,7 @@ from calibrant.maps.base import (
     BinaryMap as BinaryMap,
     BlendPart as BlendPart,
     Examples as Examples,
+    LoggedScores as LoggedScores,
     Map as Map,
     MulticlassMap as MulticlassMap,
     PoolPart as PoolPart,
@@ -14,6 +15,7 @@ from calibrant.maps.base import (
     decode_map as decode_map,
     examples_of as examples_of,
     first_lines as first_lines,
+    term_logit as term_logit,
 )
 from calibrant.maps.blends import BlendMap as BlendMap, MeanMap as MeanMap, mixed_with_half as mixed_with_half
 from calibrant.maps.columns import LogPoolMap as LogPoolMap, OneVsRestMap as OneVsRestMap, TopLabelMap as TopLabelMap
@@ -24,7 +26,6 @@ from calibrant.maps.logistic import (
     LogisticMap as LogisticMap,
     QuadraticMap as QuadraticMap,
     line_map as line_map,
-    term_logit as term_logit,
 )
 from calibrant.maps.softmax import (
     MixtureMap as MixtureMap,

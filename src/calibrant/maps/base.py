@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.numerics import FEW_VALUES, FloatArray, open_expit
+from calibrant.numerics import FEW_VALUES, FloatArray, clip_between, clip_open, logit, open_ends, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -21,6 +23,8 @@ MAPS: dict[str, type[Map]] = {}
 _SUM_TOLERANCE = 1e-9
 #: Probabilities that examples show beside tenths: rare events have no larger ones.
 _RARE = np.array([0.001, 0.01])
+#: Scores whose arrays stay in a processor's cache while a formula is worked out.
+_BLOCK = 1 << 14
 #: Classes whose maps a description lists.
 MOST_CLASSES = 10
 
@@ -126,10 +130,46 @@ class BinaryMap(Map):
         return -5.0, 5.0
 
 
+class LoggedScores:
+    """Scores, shape (n,), whose logarithms as probabilities several maps share."""
+
+    __slots__ = ("_logs", "scores")
+
+    def __init__(self, scores: FloatArray) -> None:
+        self.scores = scores
+        self._logs: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    def logs(self, clip: float) -> tuple[FloatArray, FloatArray]:
+        """Return log(p) and log(1 - p) of the scores moved between `open_ends(clip)`, shape (n,) each."""
+        if clip not in self._logs:
+            p = clip_open(self.scores, clip)
+            self._logs[clip] = np.log(p), np.log1p(-p)
+        return self._logs[clip]
+
+    def logit(self, clip: float | None) -> FloatArray:
+        """Return the logit of the clipped scores; the scores as they are where `clip` is None."""
+        if clip is None:
+            return self.scores
+        of_p, of_rest = self.logs(clip)
+        return of_p - of_rest
+
+
 class BlendPart(BinaryMap):
     """A binary map that a blend may be made of."""
 
     __slots__ = ()
+
+    def outputs(self, given: LoggedScores) -> FloatArray:
+        """Return what `apply` does, of scores whose logarithms may be known."""
+        return self.apply(given.scores)
+
+    def output_logits(self, given: LoggedScores, clip: float) -> FloatArray:
+        """Return the logits of the outputs, which are moved between `open_ends(clip)`."""
+        return logit(clip_open(self.outputs(given), clip))
+
+    def output_logit_formula(self, b: Builder, s: Term, clip: float) -> Term:
+        """Return what `output_logits` does, in the terms of a builder."""
+        return term_logit(b, b.clip(self.formula(b, s), *open_ends(clip)))
 
 
 class SingleMap(BlendPart):
@@ -145,11 +185,54 @@ class ExpitMap(SingleMap):
     is_expit: ClassVar[bool] = True
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        return open_expit(self.logits(scores))
+        return in_blocks(self.outputs, scores)
+
+    def outputs(self, given: LoggedScores) -> FloatArray:
+        return open_expit(self.logits(given))
+
+    def output_logits(self, given: LoggedScores, clip: float) -> FloatArray:
+        return clip_between(self.logits(given), *_logit_ends(clip))
 
     @abstractmethod
-    def logits(self, scores: FloatArray) -> FloatArray:
+    def logits(self, given: LoggedScores) -> FloatArray:
         """Return z of each score, shape (n,)."""
+
+    def formula(self, b: Builder, s: Term) -> Term:
+        return b.expit(self.logit_formula(b, s))
+
+    def output_logit_formula(self, b: Builder, s: Term, clip: float) -> Term:
+        return b.clip(self.logit_formula(b, s), *_logit_ends(clip))
+
+    @abstractmethod
+    def logit_formula(self, b: Builder, s: Term) -> Term:
+        """Return what `logits` does, in the terms of a builder, as far as expit is not 0 or 1."""
+
+
+def _logit_ends(clip: float) -> tuple[float, float]:
+    low, high = logit(np.array(open_ends(clip))).tolist()
+    return low, high
+
+
+def in_blocks(outputs: Callable[[LoggedScores], FloatArray], scores: FloatArray) -> FloatArray:
+    """Return what a function makes of scores, in blocks whose arrays stay in cache."""
+    if scores.size <= _BLOCK:
+        return outputs(LoggedScores(scores))
+    found = np.empty(scores.size)
+    for first in range(0, scores.size, _BLOCK):
+        block = slice(first, first + _BLOCK)
+        found[block] = outputs(LoggedScores(scores[block]))
+    return found
+
+
+def term_logit(b: Builder, p: Term) -> Term:
+    """Return the logit of a probability strictly inside (0, 1)."""
+    p = b.hold(p)
+    return b.ln(p) - b.ln(1.0 - p)
+
+
+def input_logit(b: Builder, s: Term, clip: float | None) -> Term:
+    """Return a score as it is, or the logit of a probability moved between the ends of its clip."""
+    return s if clip is None else b.hold(term_logit(b, b.clip(s, *open_ends(clip))))
 
 
 def apply_each(maps: Sequence[BinaryMap], scores: FloatArray) -> FloatArray:
@@ -160,7 +243,7 @@ def apply_each(maps: Sequence[BinaryMap], scores: FloatArray) -> FloatArray:
             found[:, j] = part.apply(np.ascontiguousarray(scores[:, j]))
         return found
     for j, last in enumerate(cast("Sequence[ExpitMap]", maps)):
-        found[:, j] = last.logits(np.ascontiguousarray(scores[:, j]))
+        found[:, j] = last.logits(LoggedScores(np.ascontiguousarray(scores[:, j])))
     return open_expit(found)  # one call for all: the same bits, and cheaper where rows are few
 
 
@@ -252,11 +335,10 @@ def decode_optional_clip(field: DocumentField) -> float | None:
     return None if field.value is None else decode_clip(field)
 
 
-def mean_of(maps: Sequence[Map], weights: FloatArray, scores: FloatArray) -> FloatArray:
+def mean_of(outputs: Iterable[FloatArray], weights: FloatArray) -> FloatArray:
     """Return the mean of the outputs of maps, by weights that sum to one."""
-    q = np.zeros(scores.shape)
-    for weight, part in zip(weights.tolist(), maps, strict=True):
-        q += weight * part.apply(scores)
+    weighed = (weight * output for weight, output in zip(weights.tolist(), outputs, strict=True))
+    q: FloatArray = reduce(operator.iadd, weighed)
     return np.minimum(q, 1.0, out=q)
 
 

@@ -13,17 +13,18 @@ from calibrant.document_field import DocumentField
 from calibrant.maps.base import (
     BinaryMap,
     BlendPart,
+    LoggedScores,
     SingleMap,
     check_parts,
     decode_clip,
     decode_maps,
     decode_shares,
     decode_uniform,
+    in_blocks,
     mean_of,
 )
-from calibrant.maps.logistic import term_logit
 from calibrant.maps.tables import step_formula
-from calibrant.numerics import FloatArray, clip_open, logit, open_ends, open_expit
+from calibrant.numerics import FloatArray, open_expit
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -86,15 +87,18 @@ class BlendMap(_MeanOfMaps):
         return -self.weights if self.falls else self.weights
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        z = np.zeros(scores.shape)
+        return in_blocks(self._outputs, scores)
+
+    def _outputs(self, given: LoggedScores) -> FloatArray:
+        z = np.zeros(given.scores.shape)
         for weight, part in zip(self.signed_weights.tolist(), self.maps, strict=True):
-            z += weight * logit(clip_open(part.apply(scores), self.clip))
+            z += weight * part.output_logits(given, self.clip)
         return mixed_with_half(open_expit(z), self.uniform)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.step_edges() is not None:
             return step_formula(b, s, self)
-        logits = [term_logit(b, b.clip(part.formula(b, s), *open_ends(self.clip))) for part in self.maps]
+        logits = [part.output_logit_formula(b, s, self.clip) for part in self.maps]
         q = b.expit(b.weighted_total(logits, self.signed_weights))
         return q * (1.0 - self.uniform) + 0.5 * self.uniform if self.uniform else q
 
@@ -120,7 +124,10 @@ class MeanMap(_MeanOfMaps, BlendPart):
     weights: FloatArray
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        return mean_of(self.maps, self.weights, scores)
+        return in_blocks(self.outputs, scores)
+
+    def outputs(self, given: LoggedScores) -> FloatArray:
+        return mean_of((part.outputs(given) for part in self.maps), self.weights)
 
     def formula(self, b: Builder, s: Term) -> Term:
         if self.step_edges() is not None:

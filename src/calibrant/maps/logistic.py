@@ -9,8 +9,17 @@ from typing import ClassVar, Self
 import numpy as np
 
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import ExpitMap, check_clip, check_reach, decode_clip, decode_optional_clip, signed
-from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, logit, open_ends
+from calibrant.maps.base import (
+    ExpitMap,
+    LoggedScores,
+    check_clip,
+    check_reach,
+    decode_clip,
+    decode_optional_clip,
+    input_logit,
+    signed,
+)
+from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, open_ends
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -27,17 +36,17 @@ class LogisticMap(ExpitMap):
     slope: float
     intercept: float
 
-    def logits(self, scores: FloatArray) -> FloatArray:
+    def logits(self, given: LoggedScores) -> FloatArray:
         with np.errstate(over="ignore"):  # infinity is right: the probability is as near to 0 or 1 as can be
-            return self.slope * scores + self.intercept
+            return self.slope * given.scores + self.intercept
 
-    def formula(self, b: Builder, s: Term) -> Term:
+    def logit_formula(self, b: Builder, s: Term) -> Term:
         if self.slope != 0.0:  # the product must not overflow
             with np.errstate(over="ignore"):
                 ends = np.sort((np.array([-EXPIT_SATURATES, EXPIT_SATURATES]) - self.intercept) / self.slope)
             low, high = np.clip(ends, -LARGEST, LARGEST).tolist()
             s = b.hold_within(s, low, high)
-        return b.expit(self.slope * s + self.intercept)
+        return self.slope * s + self.intercept
 
     def in_words(self) -> str:
         return f"q = expit({self.slope:.6g} * s {signed(self.intercept)})"
@@ -67,13 +76,26 @@ class BetaMap(ExpitMap):
     c: float
     clip: float
 
-    def logits(self, scores: FloatArray) -> FloatArray:
-        p = clip_open(scores, self.clip)
-        return self.a * np.log(p) - self.b * np.log1p(-p) + self.c
+    @property
+    def is_identity(self) -> bool:
+        """Whether probabilities stay as they are, but for the clip."""
+        return self.a == self.b == 1.0 and self.c == 0.0
+
+    def outputs(self, given: LoggedScores) -> FloatArray:
+        return clip_open(given.scores, self.clip) if self.is_identity else ExpitMap.outputs(self, given)
 
     def formula(self, b: Builder, s: Term) -> Term:
+        return b.clip(s, *open_ends(self.clip)) if self.is_identity else ExpitMap.formula(self, b, s)
+
+    def logits(self, given: LoggedScores) -> FloatArray:
+        if self.a == self.b == 0.0:
+            return np.full(given.scores.shape, self.c)
+        of_p, of_rest = given.logs(self.clip)
+        return self.a * of_p - self.b * of_rest + self.c
+
+    def logit_formula(self, b: Builder, s: Term) -> Term:
         p = b.hold(b.clip(s, *open_ends(self.clip)))
-        return b.expit(self.a * b.ln(p) - self.b * b.ln(1.0 - p) + self.c)
+        return self.a * b.ln(p) - self.b * b.ln(1.0 - p) + self.c
 
     def in_words(self) -> str:
         formula = f"q = expit({self.a:.6g} * log p {signed(-self.b)} * log(1 - p) {signed(self.c)})"
@@ -107,8 +129,8 @@ class QuadraticMap(ExpitMap):
     high: float
     clip: float | None
 
-    def logits(self, scores: FloatArray) -> FloatArray:
-        z = scores if self.clip is None else logit(clip_open(scores, self.clip))
+    def logits(self, given: LoggedScores) -> FloatArray:
+        z = given.logit(self.clip)
         middle, half = self._range()
         t = (np.clip(z, self.low, self.high) - middle) / half if half > 0.0 else np.zeros(z.shape)
         from_vertex = 1.0 + math.copysign(1.0, self.b) * t
@@ -116,13 +138,13 @@ class QuadraticMap(ExpitMap):
         # the same parabola as a sum of terms that rise with t, so that rounding can't make it fall
         return (self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex)
 
-    def formula(self, b: Builder, s: Term) -> Term:
+    def logit_formula(self, b: Builder, s: Term) -> Term:
         middle, half = self._range()
         z = input_logit(b, s, self.clip)
         t = b.hold((b.clip(z, self.low, self.high) - middle) / half) if half > 0.0 else 0.0 * s
         from_vertex = b.hold(1.0 + math.copysign(1.0, self.b) * t)
         spare = self.a - 2.0 * abs(self.b)
-        return b.expit((self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex))
+        return (self.c - self.b) + spare * t + self.b * (from_vertex * from_vertex)
 
     def in_words(self) -> str:
         formula = f"q = expit({self.a:.6g} * t {signed(self.b)} * t^2 {signed(self.c)})"
@@ -149,17 +171,6 @@ class QuadraticMap(ExpitMap):
 def line_map(slope: float, intercept: float, clip: float | None) -> LogisticMap | BetaMap:
     """Return the map of a line over the logit of a probability, clipped by `clip`, or over a score where it is None."""
     return LogisticMap(slope, intercept) if clip is None else BetaMap(slope, slope, intercept, clip)
-
-
-def term_logit(b: Builder, p: Term) -> Term:
-    """Return the logit of a probability strictly inside (0, 1)."""
-    p = b.hold(p)
-    return b.ln(p) - b.ln(1.0 - p)
-
-
-def input_logit(b: Builder, s: Term, clip: float | None) -> Term:
-    """Return a score as it is, or the logit of a probability moved between the ends of its clip."""
-    return s if clip is None else b.hold(term_logit(b, b.clip(s, *open_ends(clip))))
 
 
 #: The map of a logit to its probability.

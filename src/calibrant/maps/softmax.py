@@ -138,7 +138,7 @@ class MixtureMap(MulticlassMap):
         return self.maps[0].n_classes
 
     def apply(self, scores: FloatArray) -> FloatArray:
-        return mean_of(self.maps, self.weights, scores)
+        return mean_of((part.apply(scores) for part in self.maps), self.weights)
 
     def formula(self, b: Builder, s: Term) -> Term:
         return b.least(b.weighted_total([part.formula(b, s) for part in self.maps], self.weights), b.number(1.0))

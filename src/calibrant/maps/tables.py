@@ -15,9 +15,17 @@ import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.document_field import DocumentField
-from calibrant.maps.base import BinaryMap, ExpitMap, SingleMap, check_clip, decode_optional_clip
-from calibrant.maps.logistic import EXPIT_SATURATES, input_logit
-from calibrant.numerics import LARGEST, TINY, FloatArray, clip_between, clip_open, logit
+from calibrant.maps.base import (
+    BinaryMap,
+    ExpitMap,
+    LoggedScores,
+    SingleMap,
+    check_clip,
+    decode_optional_clip,
+    input_logit,
+)
+from calibrant.maps.logistic import EXPIT_SATURATES
+from calibrant.numerics import LARGEST, TINY, FloatArray, clip_between
 from calibrant.phrases import count
 from calibrant.terms import Builder, Term, knot_pieces
 from calibrant.validation import InputKind
@@ -106,8 +114,8 @@ class LogitInterpolatedMap(ExpitMap):
     y: FloatArray
     clip: float | None
 
-    def logits(self, scores: FloatArray) -> FloatArray:
-        z = scores if self.clip is None else logit(clip_open(scores, self.clip))
+    def logits(self, given: LoggedScores) -> FloatArray:
+        z = given.logit(self.clip)
         x = self.x
         if z.size == 1 and x.item(0) <= (value := z.item()) <= x.item(-1):  # one row, as in a server
             return np.array([_interpolate_one(value, x, self.y)])
@@ -119,11 +127,10 @@ class LogitInterpolatedMap(ExpitMap):
             below, above = clip_between(z - x[0], -LARGEST, 0.0), clip_between(z - x[-1], 0.0, LARGEST)
             return inner + (below * first + above * last)
 
-    def formula(self, b: Builder, s: Term) -> Term:
-        """Return what `apply` does, the outer lines as far as expit is not 0 or 1."""
+    def logit_formula(self, b: Builder, s: Term) -> Term:
         z, x, y = input_logit(b, s, self.clip), self.x, self.y
         if x.size == 1:
-            return b.expit(b.step(z, x[1:], y))
+            return b.step(z, x[1:], y)
         slopes = self._outer_slopes()
         reach = [
             min((abs(float(end)) + EXPIT_SATURATES) / slope if slope > 0.0 else 0.0, LARGEST)
@@ -131,7 +138,7 @@ class LogitInterpolatedMap(ExpitMap):
         ]
         below = b.clip(z - float(x[0]), -reach[0], 0.0)
         above = b.clip(z - float(x[-1]), 0.0, reach[1])
-        return b.expit(b.interpolate(z, x, y) + (below * slopes[0] + above * slopes[1]))
+        return b.interpolate(z, x, y) + (below * slopes[0] + above * slopes[1])
 
     def in_words(self) -> str:
         knots = f"{count(self.x.size, 'knot')} at z from {self.x[0]:.6g} to {self.x[-1]:.6g}"
