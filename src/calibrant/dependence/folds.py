@@ -39,11 +39,11 @@ def stratified_blocks(codes: npt.NDArray[np.integer[Any]], n_folds: int) -> IntA
     first[codes[::-1]] = np.arange(codes.size)[::-1]
     present = present[np.argsort(first[present])]  # classes in the order of their first rows
     folds = np.empty(codes.size, dtype=np.int64)
-    start = 0
+    fold, start = np.arange(n_folds), 0
     for k in present:  # sizes as if rows went into the folds in turn; the next class goes on where the last one ended
-        sizes = np.bincount(np.arange(start, start + counts[k]) % n_folds, minlength=n_folds)
-        folds[codes == k] = np.repeat(np.arange(n_folds), sizes)
-        start += int(counts[k])
+        in_all, more = divmod(int(counts[k]), n_folds)
+        folds[codes == k] = np.repeat(fold, in_all + ((fold - start) % n_folds < more))
+        start += more
     return folds
 
 
