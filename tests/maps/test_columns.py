@@ -19,6 +19,7 @@ from calibrant.maps import (
 
 MAPS: dict[str, Callable[[], SingleMap]] = {
     "beta": lambda: BetaMap(1.3, 0.7, -0.2, 1e-9),
+    "left alone": lambda: BetaMap(1.0, 1.0, 0.0, 1e-9),
     "quadratic": lambda: QuadraticMap(2.0, 0.6, -0.1, -4.0, 5.0, 1e-6),
     "spline": lambda: LogitInterpolatedMap(np.array([-2.0, 0.1, 3.0]), np.array([-1.5, 0.0, 2.5]), 1e-6),
     "flat spline": lambda: LogitInterpolatedMap(np.array([0.5]), np.array([-1.5]), 1e-6),
@@ -27,7 +28,15 @@ MAPS: dict[str, Callable[[], SingleMap]] = {
 }
 
 
-@pytest.mark.parametrize("names", [("beta", "quadratic", "spline"), ("beta", "line", "flat spline"), ("steps",) * 3])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("beta", "quadratic", "spline"),
+        ("beta", "left alone", "spline"),
+        ("beta", "line", "flat spline"),
+        ("steps",) * 3,
+    ],
+)
 def test_one_row_has_the_bits_that_it_has_among_many(names: tuple[str, ...]) -> None:
     fitted = OneVsRestMap(tuple(MAPS[name]() for name in names))
     rows = np.random.default_rng(0).dirichlet(np.full(3, 0.4), 2_000)

@@ -105,7 +105,11 @@ class BinaryMap(Map):
 
     __slots__ = ()
     is_binary: ClassVar[bool] = True
-    is_expit: ClassVar[bool] = False
+
+    @property
+    def is_expit(self) -> bool:
+        """Whether it is an `ExpitMap`, and gives what the logits say."""
+        return False
 
     @abstractmethod
     def in_words(self) -> str:
@@ -182,7 +186,10 @@ class ExpitMap(SingleMap):
     """A map q = expit(z(s)), kept inside (0, 1)."""
 
     __slots__ = ()
-    is_expit: ClassVar[bool] = True
+
+    @property
+    def is_expit(self) -> bool:
+        return True
 
     def apply(self, scores: FloatArray) -> FloatArray:
         return in_blocks(self.outputs, scores)

@@ -81,6 +81,10 @@ class BetaMap(ExpitMap):
         """Whether probabilities stay as they are, but for the clip."""
         return self.a == self.b == 1.0 and self.c == 0.0
 
+    @property
+    def is_expit(self) -> bool:
+        return not self.is_identity
+
     def outputs(self, given: LoggedScores) -> FloatArray:
         return clip_open(given.scores, self.clip) if self.is_identity else ExpitMap.outputs(self, given)
 
