@@ -101,6 +101,7 @@ def test_two_monitors_of_one_state_lose_no_window() -> None:
     table = rows(0.0)
     for i in range(4):
         pq.write_table(table.slice(1_000 * i, 1_000), f"{i}.parquet")
+    run("monitor 0.parquet --rows 500 --state other.json")  # loops are compiled while nobody waits
     command = [sys.executable, "-m", "calibrant", "monitor"]
     running = [
         subprocess.Popen([*command, f"{i}.parquet", "--state", "s.json"], stdout=subprocess.DEVNULL) for i in range(4)
