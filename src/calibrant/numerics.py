@@ -78,10 +78,13 @@ def open_ends(clip: float) -> tuple[float, float]:
 
 
 def clip_open(p: FloatArray, clip: float) -> FloatArray:
-    """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite."""
+    """Move probabilities into [clip, 1 - clip], at most 1 - `SMALLEST_CLIP`, so that their logits are finite.
+
+    One probability that lies there comes back as the array that it came in.
+    """
     low, high = open_ends(clip)
-    if p.shape == (1,):  # one row, as in a server
-        return np.array([min(max(p.item(), low), high)])
+    if p.shape == (1,) and low <= p.item() <= high:  # one row, as in a server
+        return p
     return clip_between(p, low, high)
 
 

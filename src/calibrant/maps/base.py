@@ -108,7 +108,7 @@ class BinaryMap(Map):
 
     @property
     def is_expit(self) -> bool:
-        """Whether it is an `ExpitMap`, and gives what the logits say."""
+        """Whether it is an `ExpitMap` whose outputs are worked out by expit."""
         return False
 
     @abstractmethod
@@ -135,20 +135,21 @@ class BinaryMap(Map):
 
 
 class LoggedScores:
-    """Scores, shape (n,), whose logarithms as probabilities several maps share."""
+    """Scores, shape (n,), whose logarithms as probabilities are kept for maps of the same clip."""
 
-    __slots__ = ("_logs", "scores")
+    __slots__ = ("_clip", "_logs", "scores")
+    _logs: tuple[FloatArray, FloatArray]
 
     def __init__(self, scores: FloatArray) -> None:
         self.scores = scores
-        self._logs: dict[float, tuple[FloatArray, FloatArray]] = {}
+        self._clip: float | None = None
 
     def logs(self, clip: float) -> tuple[FloatArray, FloatArray]:
         """Return log(p) and log(1 - p) of the scores moved between `open_ends(clip)`, shape (n,) each."""
-        if clip not in self._logs:
+        if clip != self._clip:
             p = clip_open(self.scores, clip)
-            self._logs[clip] = np.log(p), np.log1p(-p)
-        return self._logs[clip]
+            self._logs, self._clip = (np.log(p), np.log1p(-p)), clip
+        return self._logs
 
     def logit(self, clip: float | None) -> FloatArray:
         """Return the logit of the clipped scores; the scores as they are where `clip` is None."""
@@ -245,12 +246,13 @@ def input_logit(b: Builder, s: Term, clip: float | None) -> Term:
 def apply_each(maps: Sequence[BinaryMap], scores: FloatArray) -> FloatArray:
     """Return what each map makes of its own column of the scores, shape (n, K)."""
     found = np.empty(scores.shape)
-    if scores.size >= FEW_VALUES or not all(part.is_expit for part in maps):
+    if scores.size >= FEW_VALUES or not all([part.is_expit for part in maps]):  # noqa: C419 - fast for few maps
         for j, part in enumerate(maps):
             found[:, j] = part.apply(np.ascontiguousarray(scores[:, j]))
         return found
+    columns = np.ascontiguousarray(scores.T)
     for j, last in enumerate(cast("Sequence[ExpitMap]", maps)):
-        found[:, j] = last.logits(LoggedScores(np.ascontiguousarray(scores[:, j])))
+        found[:, j] = last.logits(LoggedScores(columns[j]))
     return open_expit(found)  # one call for all: the same bits, and cheaper where rows are few
 
 

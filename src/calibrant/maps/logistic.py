@@ -19,7 +19,7 @@ from calibrant.maps.base import (
     input_logit,
     signed,
 )
-from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_open, open_ends
+from calibrant.numerics import LARGEST, SMALLEST_CLIP, FloatArray, clip_between, open_ends
 from calibrant.terms import Builder, Term
 from calibrant.validation import InputKind
 
@@ -77,19 +77,14 @@ class BetaMap(ExpitMap):
     clip: float
 
     @property
-    def is_identity(self) -> bool:
-        """Whether probabilities stay as they are, but for the clip."""
-        return self.a == self.b == 1.0 and self.c == 0.0
-
-    @property
     def is_expit(self) -> bool:
-        return not self.is_identity
+        return not self.a == self.b == 1.0 or self.c != 0.0  # else scores stay as they are, to the last bit
 
     def outputs(self, given: LoggedScores) -> FloatArray:
-        return clip_open(given.scores, self.clip) if self.is_identity else ExpitMap.outputs(self, given)
+        return ExpitMap.outputs(self, given) if self.is_expit else clip_between(given.scores, *open_ends(self.clip))
 
     def formula(self, b: Builder, s: Term) -> Term:
-        return b.clip(s, *open_ends(self.clip)) if self.is_identity else ExpitMap.formula(self, b, s)
+        return ExpitMap.formula(self, b, s) if self.is_expit else b.clip(s, *open_ends(self.clip))
 
     def logits(self, given: LoggedScores) -> FloatArray:
         if self.a == self.b == 0.0:
