@@ -99,6 +99,24 @@ def test_rows_that_lack_a_cost_or_a_day_are_left_out_where_asked(run: Run, rows:
     assert "--missing" not in promise.output  # it has no such option
 
 
+def test_rows_that_lack_a_value_beside_a_promise_are_told_what_works(
+    run: Run, rows: dict[str, Any], folder: Path
+) -> None:
+    """--missing doesn't go with --fitted-to, so nothing advises it."""
+    for name in ("y", "p", "who"):
+        lacks = {name: np.arange(400) == 11}
+        table = pa.table({each: pa.array(values, mask=lacks.get(each)) for each, values in rows.items()})
+        pc.write_csv(table, folder / "lacks.csv")
+        for files in ("lacks.csv --fitted-to s.csv", "s.csv --fitted-to lacks.csv"):
+            refused = run(f"decide evaluate {files} {TWO} --cluster who")
+            assert refused.exit_code == 2
+            what = "label" if name == "y" else "value"
+            said = f"column '{name}' of lacks.csv line 13: missing {what} (1 of 400 rows). Drop these rows first."
+            assert said in " ".join(refused.output.split())
+            early = run(f"decide evaluate {files} {TWO} --missing skip")
+            assert "--missing doesn't go with --fitted-to" in early.output
+
+
 def test_positive_flips_the_score_and_the_losses(run: Run, rows: dict[str, Any]) -> None:
     found = document(run, f"evaluate s.csv {TWO} --positive 0")
     expected = evaluate(1 - rows["y"], rows["p"], Problem.two_actions(false_positive=1.0, false_negative=4.0))

@@ -23,7 +23,7 @@ from calibrant.cli.decide_promise import promise_command, promised_by
 from calibrant.cli.evaluate import as_table
 from calibrant.cli.gates import check_gates, gate_options, gate_results, judge, parse_gates
 from calibrant.cli.table_options import data_options
-from calibrant.errors import InvalidInputError
+from calibrant.errors import CalibrantError, InvalidInputError
 from calibrant.phrases import bracketed, figure, shorten
 
 if TYPE_CHECKING:
@@ -83,14 +83,22 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
     --max and --min make it a gate: exit 1 if a metric is out of bounds. net_benefit@0.2 is one too, of two classes.
     """
     from calibrant.decisions import evaluate_decided
+    from calibrant.tables import SKIP_HINT
     from calibrant.validation import check_fraction
 
     gates = parse_gates(options.pop("at_most"), options.pop("at_least"))
     level, group, forecasts = check_fraction("level", level), options["group"], forecast_request(options)
     fitted_to, given = options.pop("fitted_to"), dict(options)
-    decided, facts, said = _decided(options) if forecasts is None else _decided_forecasts(forecasts, options)
+    if fitted_to is not None:
+        _check_promised(given)
+    try:
+        decided, facts, said = _decided(options) if forecasts is None else _decided_forecasts(forecasts, options)
+    except CalibrantError as error:
+        if fitted_to is None:
+            raise
+        raise type(error)(str(error).replace(SKIP_HINT, "Drop these rows first.")) from None
     rows, policy = decided.rows, decided.policy
-    promise = None if fitted_to is None else _promise({**given, "fitted_to": fitted_to}, forecasts, level)
+    promise = None if fitted_to is None else promised_by({**given, "fitted_to": fitted_to}, forecasts, "rows", level)[0]
     scores = evaluate_decided(decided, promise=promise, level=level, evaluated_on=evaluated_on)
     gated: Mapping[str, Score] = {**scores, **net_benefits(gates, rows, level, evaluated_on)}
     check_gates(gates, gated)
@@ -104,12 +112,11 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
     ctx.exit(judge(gates, gated, as_json=as_json))
 
 
-def _promise(options: dict[str, Any], forecasts: ForecastRequest | None, level: float) -> Score:
-    """Return what `decide promise` says of the rows that are measured."""
+def _check_promised(options: dict[str, Any]) -> None:
+    """Refuse options of the rows that `decide promise` doesn't read them by."""
     for name in ("input", "missing", "weight", "time", "label_end", "positive", "classes"):
         if options[name] not in (None, "error"):
             raise InvalidInputError(f"--{name.replace('_', '-')} doesn't go with --fitted-to. Leave one of them out.")
-    return promised_by(options, forecasts, "rows", level)[0]
 
 
 def _decided(options: dict[str, Any]) -> tuple[Decided, dict[str, Any], str]:

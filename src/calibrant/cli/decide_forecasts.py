@@ -124,7 +124,7 @@ def unlabelled(
 def fitted_rows(request: ForecastRequest, options: Mapping[str, Any], problem: Problem) -> CalibrationRows:
     """Read the forecasts with outcomes that a promise is corrected by."""
     from calibrant.decisions import CalibrationRows
-    from calibrant.tables import format_of_other, open_rows
+    from calibrant.tables import format_of_other, open_rows, refuse_missing
 
     file = options["fitted_to"]
     layout = format_of_other(file, options["format"])
@@ -132,6 +132,7 @@ def fitted_rows(request: ForecastRequest, options: Mapping[str, Any], problem: P
     cluster = options["cluster"] if options["cluster"] in names else None
     beside = [options["label"], *problem.cost_columns, *([] if cluster is None else [cluster])]
     forecast, found, _ = unlabelled(request, file, layout, beside)
+    refuse_missing(found, file, {}, hint="Drop these rows first.")
     return CalibrationRows(
         forecast,
         number_column(found, options["label"], file),

@@ -20,7 +20,7 @@ from calibrant.cli.decide_forecasts import (
 )
 from calibrant.cli.option_texts import called, split_names
 from calibrant.cli.table_options import format_options
-from calibrant.errors import InvalidScoreError
+from calibrant.errors import InvalidLabelError, InvalidScoreError
 from calibrant.phrases import bracketed, count, figure, quoted
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _fit_rows(
 ) -> CalibrationRows:
     """Read the rows with outcomes that a promise is corrected by."""
     from calibrant.decisions import CalibrationRows
-    from calibrant.tables import format_of_other, open_rows
+    from calibrant.tables import format_of_other, open_rows, refuse_missing
 
     layout = format_of_other(options["fitted_to"], options["format"])
     with_label = {**options, "score": tuple(names), "format": layout, "table": None, "cluster": None}
@@ -175,6 +175,7 @@ def _fit_rows(
     (label,) = source.select([options["label"]])
     cluster = options["cluster"] if options["cluster"] in source.names else None
     more = source.read([label, *([] if cluster in (None, label) else [cluster])])
+    refuse_missing(more, source.name, {label: InvalidLabelError}, hint="Drop these rows first.")
     return CalibrationRows(
         scores,
         more.column(label),
