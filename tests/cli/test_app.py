@@ -238,3 +238,27 @@ def test_an_option_that_a_command_lacks_is_no_fix(
     besides = f"This command has no {said.split()[0].rstrip(',')}: write the table as Parquet, or as CSV in UTF-8"
     assert said in told
     assert (besides in told) is not has_option, told
+
+
+@pytest.mark.parametrize(
+    ("words", "besides"),
+    [
+        (["train", "--label", "y", "--time", "t", "--table"], "This command has no --delimiter: write the table"),
+        (["oof", "--label", "y", "--time", "t", "--predictions"], "This command has no --delimiter: write the table"),
+        (["evaluate", "--label", "y"], ""),
+        (["check"], "In the project file options are keys: delimiter ="),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_a_warning_too_tells_what_works_for_the_command(
+    words: list[str], besides: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("semicolons.csv").write_text("y;p\n" + "0;0.2\n1;0.7\n1;0.4\n0;0.3\n" * 9)
+    if words == ["check"]:
+        Path("calibrant.toml").write_text('[[check]]\nname = "a"\nfiles = "semicolons.csv"\nmax = {ece = 1}\n')
+    told = CliRunner().invoke(main, words if words == ["check"] else [*words, "semicolons.csv"]).stderr
+    (warning,) = (line for line in told.splitlines() if line.startswith("Warning: "))
+    assert "read with the delimiter ';'" in warning
+    assert warning.partition(" in Python). ")[2].startswith(besides)
+    assert warning.endswith(" in Python).") is (not besides)

@@ -8,7 +8,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ import click
 
 from calibrant._version import __version__
 from calibrant.cli.common import ExamplesMixin, echo, is_terminal
-from calibrant.cli.option_texts import in_options
+from calibrant.cli.option_texts import in_keys, in_options
 from calibrant.errors import CalibrantError, CalibrantWarning, did_you_mean
 from calibrant.kernels import tell_of_compiling
 from calibrant.phrases import for_terminal
@@ -110,7 +110,7 @@ class Commands(ExamplesMixin, click.Group):
         _print_any_text()
         _announce_compiling()
         try:
-            with _orderly_end(), _plain_warnings():
+            with _orderly_end(), _plain_warnings(lambda message: self._in_own_words(message, ctx)):
                 return super().invoke(ctx)
         except CalibrantError as error:
             raise Refusal(in_options(str(error), self._options(ctx))) from None
@@ -131,6 +131,10 @@ class Commands(ExamplesMixin, click.Group):
                 _end_interrupted(ctx)
             echo(f"{traceback.format_exc()}\nThis is a fault of calibrant, not yours: please report it.", err=True)
             ctx.exit(OUR_FAULT)
+
+    def _in_own_words(self, warning: str, ctx: click.Context) -> str:
+        """Say a warning in options of the command, or in keys of the file that calibrant check reads."""
+        return in_keys(warning) if ctx.invoked_subcommand == "check" else in_options(warning, self._options(ctx))
 
     def _options(self, ctx: click.Context) -> set[str]:
         """Return the names of the options that the command has; of a group, those that all of its commands have."""
@@ -213,8 +217,8 @@ def _orderly_end() -> Iterator[None]:
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Show each of our warnings once, as a line on standard error."""
+def _plain_warnings(in_own_words: Callable[[str], str]) -> Iterator[None]:
+    """Show each of our warnings once, as a line on standard error, in words of the command."""
     shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -222,7 +226,7 @@ def _plain_warnings() -> Iterator[None]:
             usual(message, category, *place, **more)
         elif str(message) not in shown:
             shown.add(str(message))
-            echo(f"Warning: {message}", err=True)
+            echo(f"Warning: {in_own_words(str(message))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", CalibrantWarning)
