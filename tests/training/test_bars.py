@@ -17,6 +17,7 @@ import pytest
 
 from calibrant.errors import CalibrantError, DataWarning
 from calibrant.training.bars import PRICES, Bars, as_bars, default_bars, read_bars
+from calibrant.training.features import WARM_UP_BARS
 
 
 @pytest.mark.parametrize("convert", [pa.Table.to_pandas, pl.from_arrow, lambda table: table])
@@ -99,7 +100,7 @@ def test_wrong_tables_are_refused(make_table: Callable[..., pa.Table]) -> None:
     table = make_table(20)
     with pytest.raises(CalibrantError, match=r"has no column 'close'.* Its columns are: 'symbol', 'time'"):
         as_bars(table.drop_columns("close"))
-    with pytest.raises(CalibrantError, match="has no rows"):
+    with pytest.raises(CalibrantError, match=f"bars has no rows. Pass bars: {WARM_UP_BARS} of a symbol to predict"):
         as_bars(table.slice(0, 0))
     with pytest.raises(CalibrantError, match=r"bars is a ndarray\. Pass a data frame"):
         as_bars(np.zeros((3, 3)))  # type: ignore[type-var]

@@ -24,6 +24,7 @@ from sklearn.metrics import accuracy_score, log_loss
 
 from calibrant.cli import main
 from calibrant.errors import CalibrantError
+from calibrant.tables import read_columns
 from calibrant.training.bars import Bars
 from calibrant.training.config import TrainConfig
 from calibrant.training.dataset import make_dataset
@@ -175,6 +176,37 @@ def test_missing_features_are_refused_by_a_saved_model_that_takes_none(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["days", "zoned", "numbers"])
+def test_a_table_without_rows_is_predicted_as_its_columns(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day on which nothing came in is no fault."""
+    monkeypatch.chdir(tmp_path)
+    data = cancer()[["mean area", "mean texture", "y", "t"]].assign(who=np.resize(["a", "b"], 569))
+    if kind == "zoned":
+        data["t"] = data["t"].dt.tz_localize("Europe/Rome")
+    if kind == "numbers":
+        data["t"] = np.arange(569) + 0.5
+    config = TrainConfig(model="logistic", table="rows", label="y", time="t", symbol="who")
+    run = run_training(config, table=data, root="runs")
+    some, none = (run.predict(rows, raw=True) for rows in (data, data.iloc[:0]))
+    assert (none.n_rows, none.has_zone, none.to_frame().shape[0]) == (0, some.has_zone, 0)
+    data.iloc[:0].to_csv("none.csv", index=False)
+    data.to_csv("some.csv", index=False)
+    for output in ("o.parquet", "o.csv"):
+        assert call("predict", "last", "--data", "some.csv", "-o", output, "--runs", "runs").exit_code == 0
+        expected = read_columns(output)
+        done = call("predict", "last", "--data", "none.csv", "-o", output, "--runs", "runs", "--last")
+        assert done.output == f"Wrote {output}: 0 rows predicted by {run.run_id}\n"
+        assert read_columns(output).num_rows == 0
+        assert read_columns(output).column_names == expected.column_names
+        if output == "o.parquet":
+            assert read_columns(output).schema == expected.schema
+    Path("lacks.csv").write_text("t,mean area,y,who\n")
+    refused = call("predict", "last", "--data", "lacks.csv", "-o", "p.csv", "--runs", "runs")
+    assert "lacks.csv has no column 'mean texture'" in refused.output
+
+
 def test_a_stack_of_a_table_has_members_of_ones_own(tmp_path: Path) -> None:
     models = ["logistic", "sklearn.naive_bayes:GaussianNB"]
     run = run_stack(TrainConfig(model=models[0], **NAMED), models, n_folds=3, table=digits(), root=tmp_path)

@@ -217,7 +217,7 @@ def _columns(table: IntoDataFrame, source: str) -> dict[str, Any]:
             f"{source} is a {type(table).__name__}. Pass a data frame or an Arrow table with a column per price."
         ) from None
     if len(frame) == 0:
-        raise InvalidInputError(f"{source} has no rows. Pass at least a few hundred bars.")
+        raise InvalidInputError(f"{source} has no rows. Pass bars: 61 of a symbol to predict, a few hundred to train.")
     by_name = {name.lower(): name for name in frame.columns}
     found = {}
     for name, aliases in _ALIASES.items():

@@ -35,9 +35,10 @@ from calibrant.readable import Readable
 from calibrant.rows import Rows
 from calibrant.training.bars import PRICES, Bars
 from calibrant.training.config import TrainConfig
+from calibrant.training.dataset import FeatureRows
 from calibrant.training.features import WARM_UP_BARS
 from calibrant.training.models import Model, check_features
-from calibrant.training.sources import BarSource, FeatureRows, TableSource, open_source
+from calibrant.training.sources import BarSource, TableSource, open_source
 from calibrant.validation import ArrayLike, as_columns, as_groups, as_scores, match_columns
 
 #: Symbols or columns that a message names before it counts the others.
@@ -232,6 +233,8 @@ class Bundle:
         source = open_source(self.config, data)
         if isinstance(source, BarSource):
             _check_history(source.bars)
+        if isinstance(source, TableSource) and source.is_empty(self.features):
+            return self._nothing(raw=raw)
         source.check_like(self.found, self.run_id)
         if isinstance(source, BarSource):
             made = self._of_bars(source.bars, source.features(), raw=raw, last=last)
@@ -341,6 +344,14 @@ class Bundle:
         return Prediction(
             self.run_id, self.classes, _average(after), _average(before) if raw else None, time, named, n_left_out
         )
+
+    def _nothing(self, *, raw: bool) -> Prediction:
+        """Return the columns of a prediction of a table without rows."""
+        none = np.empty((0, self.classes.size))
+        time = np.empty(0, "datetime64[us]" if "T" in str(self.found["rows_from"]) else np.float64)
+        symbol = np.empty(0, np.str_) if self.config.symbol else None
+        has_zone = bool(self.found.get("has_zone"))
+        return Prediction(self.run_id, self.classes, none, none if raw else None, time, symbol, has_zone=has_zone)
 
     def _unknown(self, names: Sequence[str]) -> list[str]:
         """Return the columns of a table that the run neither was told of nor was told to leave out."""

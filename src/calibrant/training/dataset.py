@@ -24,6 +24,23 @@ FEWEST_ROWS = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FeatureRows:
+    """Rows that can be predicted, sorted by time and then by symbol; their labels may not be known yet."""
+
+    X: FloatArray
+    names: tuple[str, ...]
+    time: TimeArray
+    symbol: npt.NDArray[Any]
+    #: Rows of the source that have no features, such as the first bars of a symbol.
+    n_left_out: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.time.size)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
     """Rows to train on and to predict, sorted by time and then by symbol."""
 

@@ -26,7 +26,7 @@ from calibrant.phrases import count, listed, quoted
 from calibrant.tables import RowSource, complete_rows, open_rows
 from calibrant.training.bars import Bars, as_bars, default_bars, read_bars
 from calibrant.training.config import TrainConfig
-from calibrant.training.dataset import Dataset, make_dataset
+from calibrant.training.dataset import Dataset, FeatureRows, make_dataset
 from calibrant.training.equity import as_returns
 from calibrant.training.features import bar_features
 from calibrant.training.labels import label_bars
@@ -46,23 +46,6 @@ _USUAL_LABELS = 0.99
 _OTHER_STEP = 2.0
 #: What pandas calls the index of a frame in a file: the numbers of rows, and no feature.
 _INDEX = re.compile(r"__index_level_\d+__")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FeatureRows:
-    """Rows that can be predicted, sorted by time and then by symbol; their labels may not be known yet."""
-
-    X: FloatArray
-    names: tuple[str, ...]
-    time: TimeArray
-    symbol: npt.NDArray[Any]
-    #: Rows of the source that have no features, such as the first bars of a symbol.
-    n_left_out: int
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.time.size)
 
 
 class Source(Protocol):
@@ -280,7 +263,7 @@ class TableSource:
         """Return all rows; each has a label."""
         of = self.config
         beside = (of.label, of.time, of.label_end, of.symbol, of.price_return)
-        self._columns(list(dict.fromkeys([*filter(None, beside), *self.feature_names])))
+        self._columns([*filter(None, beside), *self.feature_names])
         X = self._numbers(self.feature_names)
         labels = as_labels(self._column(of.label), name=self._where(of.label))
         check_both_classes(labels, self._where(of.label))
@@ -314,11 +297,15 @@ class TableSource:
     def features(self, names: Sequence[str] | None = None) -> FeatureRows:
         """Return all rows: a missing feature is NaN, which a model may take or refuse."""
         own = self.feature_names if names is None else tuple(self.rows.select(names))
-        self._columns(list(dict.fromkeys([self.config.time, *filter(None, [self.config.symbol]), *own])))
+        self._read_once([self.config.time, *filter(None, [self.config.symbol]), *own])
         X, time = self._numbers(own), self._times()
         symbol = self._symbols(time.size)
         order = _sorted_rows(time, symbol)
         return FeatureRows(X[order], own, time[order], symbol[order], 0)
+
+    def is_empty(self, names: Sequence[str]) -> bool:
+        """Say whether there is no row to predict; columns of these features must be there all the same."""
+        return len(self._read_once([self.config.time, *filter(None, [self.config.symbol]), *names])[0]) == 0
 
     def check_like(self, found: Mapping[str, Any], run_id: str) -> None:
         """Refuse times that are numbers where those of a run are dates; warn where only one of both has a zone."""
@@ -361,12 +348,17 @@ class TableSource:
         return self._columns([name])[0]
 
     def _columns(self, names: Sequence[str]) -> list[pa.ChunkedArray]:
+        """Return the named columns, which hold rows."""
+        found = self._read_once(names)
+        if found[0].length() == 0:
+            raise InvalidInputError(f"{self.source} has no rows. Pass at least a few hundred.")
+        return found
+
+    def _read_once(self, names: Sequence[str]) -> list[pa.ChunkedArray]:
         """Return the named columns; those that were not read before are read in one pass."""
-        wanted = [name for name in self.rows.select(names) if name not in self._kept]
+        wanted = [name for name in dict.fromkeys(self.rows.select(names)) if name not in self._kept]
         if wanted:
             table = self.rows.read(wanted)
-            if table.num_rows == 0:
-                raise InvalidInputError(f"{self.source} has no rows. Pass at least a few hundred.")
             self._kept |= {name: table.column(name) for name in wanted}
         return [self._kept[name] for name in names]
 
