@@ -91,3 +91,18 @@ def test_command_refuses(
     done = invoke("oof", "--data", "bars.parquet", *arguments)
     assert done.exit_code == 2
     assert text in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--models a:Mine,b:Mine", "models 'a:Mine', 'b:Mine' are of classes of one name, 'Mine'"),
+    ],
+)
+def test_what_no_rows_can_mend_is_told_before_they_are_read(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = oof(*words.split(), "--data", "nowhere.parquet")
+    assert done.exit_code == 2
+    assert said in " ".join(done.stderr.split())

@@ -176,8 +176,13 @@ def test_nothing_is_left_of_a_run_that_fails(bars: Bars, tmp_path: Path, monkeyp
 
 
 def test_a_model_twice_and_no_model_are_refused(parts: tuple[Dataset, Dataset]) -> None:
-    for models in ([], ["logistic", "logistic"]):
-        with pytest.raises(CalibrantError, match="names none, or one twice"):
+    for models, said in (
+        ([], "models names none"),
+        (["logistic", "logistic"], "models names 'logistic' twice"),
+        (["a:Mine", "b:Mine", "b:Mine"], "models names 'b:Mine' twice"),
+        (["a:Mine", "xgboost", "b:Mine"], "models 'a:Mine', 'b:Mine' are of classes of one name, 'Mine'"),
+    ):
+        with pytest.raises(CalibrantError, match=said):
             fit_stack(CONFIG, models, *parts)
 
 

@@ -20,6 +20,7 @@ from calibrant.dependence import Dependence, Units
 from calibrant.errors import InvalidInputError, ShapeError
 from calibrant.metrics import binned_error, make_bins, row_brier, row_log_loss
 from calibrant.numerics import FloatArray, IntArray, clip_as_given, softmax
+from calibrant.phrases import quoted
 from calibrant.results import plain
 from calibrant.rows import Rows, by_class
 from calibrant.training.block_bootstrap import PairedMean, mean_over_blocks
@@ -302,6 +303,23 @@ class Stack:
         return Forecasts.average([one.earlier for one in found]), Forecasts.average([one.test for one in found])
 
 
+def model_names(models: Sequence[Any]) -> list[str]:
+    """Return what files and columns call each of several models; refuse two of one name."""
+    names = [short_name(model) if isinstance(model, str) else type(model).__name__ for model in models]
+    if not names:
+        raise InvalidInputError("models names none. Pass the name of a model at least.")
+    for name in names:
+        alike = [str(model) for model, other in zip(models, names, strict=True) if other == name]
+        if (twice := next((text for text in alike if alike.count(text) > 1), None)) is not None:
+            raise InvalidInputError(f"models names {twice!r} twice. Pass different models.")
+        if len(alike) > 1:
+            raise InvalidInputError(
+                f"models {quoted(alike)} are of classes of one name, {name!r}, by which files and columns would call "
+                "each of them. Give the classes different names."
+            )
+    return names
+
+
 def fit_stack(
     config: TrainConfig,
     models: Sequence[Any],
@@ -317,9 +335,7 @@ def fit_stack(
     library, where there is one model. `variant` and `n_folds` are those of `out_of_fold_predictions`. The labels of the
     test part are read by nothing here.
     """
-    names = [short_name(model) if isinstance(model, str) else type(model).__name__ for model in models]
-    if not names or len(set(names)) < len(names):
-        raise InvalidInputError(f"models={names!r} names none, or one twice. Pass different models.")
+    names = model_names(models)
     if config.params and len(names) > 1:
         raise InvalidInputError(
             f"params={config.params!r:.80} are those of one library, and there are {len(names)} models. Leave them "

@@ -43,7 +43,7 @@ from calibrant.training.run_folder import DEFAULT_ROOT, Run
 from calibrant.training.run_log import LOGGER, logged_to
 from calibrant.training.run_pictures import draw_run, write_page
 from calibrant.training.sources import Source, open_source
-from calibrant.training.stacking import fit_stack
+from calibrant.training.stacking import fit_stack, model_names
 from calibrant.training.trainer import train_model
 from calibrant.training.walk_forward import walk_forward
 from calibrant.training.walk_forward_pictures import draw_walk_forward
@@ -149,7 +149,7 @@ def run_stack(
         stack = fit_stack(config, models, before, test, variant=variant, n_folds=n_folds)
         return outcome_of_several(config, stack, variant=variant, n_folds=n_folds)
 
-    of = f": {', '.join(map(short_name, models))}, variant {variant}"
+    of = f": {', '.join(model_names(models))}, variant {variant}"
     return _run(config, "oof", of, train, _one_of(bars, table), root, echo)
 
 
