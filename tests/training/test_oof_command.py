@@ -97,6 +97,11 @@ def test_command_refuses(
     ("words", "said"),
     [
         ("--models a:Mine,b:Mine", "models 'a:Mine', 'b:Mine' are of classes of one name, 'Mine'"),
+        ("--models logistic --folds 2", "Error: --folds 2 is too small. Pass an integer of at least 3."),
+        (
+            "--models logistic --folds 1 --variant blocks",
+            "Error: --folds 1 is too small. Pass an integer of at least 2",
+        ),
     ],
 )
 def test_what_no_rows_can_mend_is_told_before_they_are_read(

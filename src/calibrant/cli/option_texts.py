@@ -30,7 +30,12 @@ _SWAPPED = re.compile(r"Are labels and scores swapped\? Pass (?:scores|labels) f
 _NOT_NAMED = re.compile(r".* has no column '([py])'\. Its .*[^)]\.$")
 _BY_DEFAULT = {"p": "the scores by --score", "y": "the labels by --label"}
 #: Arguments whose names begin a message, by the options that set them.
-_ARGUMENTS = {"n_bins": "--bins", "level": "--level", "alpha": "--alpha", "table": "--table", "n_draws": "--draws"}
+_ARGUMENTS = {
+    "n_bins": "--bins",
+    "n_draws": "--draws",
+    "n_folds": "--folds",
+    **{name: f"--{name}" for name in ("level", "alpha", "table")},
+}
 #: What is said of a database that is not FILE, whose table no option names.
 _SEVERAL_TABLES = "Name one with table=."
 #: An option in a message, with the value that mends what it is about, where that is the same for every file.

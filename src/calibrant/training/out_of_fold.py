@@ -137,10 +137,9 @@ def out_of_fold_predictions(
     López de Prado (2018), *Advances in financial machine learning*, chapter 7.
     Stone (1974), *Cross-validatory choice and assessment of statistical predictions*, JRSS B 36: nesting.
     """
-    check_choice("variant", variant, VARIANTS)
+    n_folds = check_folds(n_folds, variant)
     check_choice("class_weight", class_weight, get_args(ClassWeight))
     check_choice("calibrate", calibrate, WHEN)
-    n_folds = check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
     if n_folds > data.n_rows:
         raise InvalidInputError(f"n_folds={n_folds} is more than the {data.n_rows:,} rows. Ask for fewer folds.")
     unused = new_calibrator(calibrator, seed)
@@ -188,6 +187,12 @@ def out_of_fold_predictions(
     n_models = n_folds * (n_folds + 1) // 2 if variant == "nested" else n_folds
     seconds = (trained - started, time.process_time() - trained)
     return OutOfFold(raw, calibrated, fold, final, variant, n_models, *seconds)
+
+
+def check_folds(n_folds: int, variant: Variant) -> int:
+    """Return a number of folds that is enough for a variant."""
+    check_choice("variant", variant, VARIANTS)
+    return check_integer("n_folds", n_folds, minimum=_LEAST_FOLDS[variant])
 
 
 def fit_stopped(

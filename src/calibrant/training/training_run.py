@@ -29,7 +29,7 @@ from calibrant.training.given_predictions import N_FOLDS, stack_given
 from calibrant.training.models import SklearnModel, check_features, make_model
 from calibrant.training.money import Money
 from calibrant.training.money_page import draw_money
-from calibrant.training.out_of_fold import Variant
+from calibrant.training.out_of_fold import Variant, check_folds
 from calibrant.training.outcome import (
     Outcome,
     measure,
@@ -141,6 +141,7 @@ def run_stack(
     """
     _check_one_part(config)
     _check_trains(config)
+    check_folds(n_folds, variant)
 
     def train(data: Dataset) -> Outcome:
         for model in models:
