@@ -349,6 +349,10 @@ def test_rows_of_a_table_without_a_label_yet_are_left_out(tmp_path: Path) -> Non
     assert "(7 rows without a label left out)" in closing_text(result)
     with pytest.raises(CalibrantError, match="y"):
         run_training(run.config, table=newest.assign(gain=0.0), root=tmp_path)
+    newest.loc[[3, 1_200], "y"] = np.nan
+    newest.loc[1_201, "x"] = np.inf
+    with pytest.raises(CalibrantError, match="column 'x' of the DataFrame row 1,201: inf is not finite"):
+        refresh_run(run, newest)
 
 
 def test_raw_probabilities_of_a_refreshed_run_are_those_of_the_model(table: pa.Table, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from calibrant.tables.missing import (
     Missing as Missing,
     complete_rows as complete_rows,
     count_missing as count_missing,
+    in_all_rows as in_all_rows,
     is_missing as is_missing,
     listed_counts as listed_counts,
     missing_rows as missing_rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
@@ -164,6 +165,15 @@ class CompleteSparkRows(SparkSource):
 
     def count_missing(self, columns: Sequence[str]) -> dict[str, int]:  # noqa: ARG002
         return {}
+
+
+def in_all_rows(message: str, source: RowSource) -> str:
+    """Return a message about a row of a source with its number among all rows, those that were left out too."""
+    said = re.search(rf"{re.escape(source.name)} row (\d+(?:,\d{{3}})*)", message)
+    if said is None or not isinstance(source, CompleteRows):
+        return message
+    kept = np.flatnonzero(~missing_rows(source.source.read(source.columns)))
+    return f"{message[: said.start(1)]}{kept[int(said[1].replace(',', ''))]:,}{message[said.end() :]}"
 
 
 def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:

@@ -22,8 +22,10 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant import persistence
+from calibrant.errors import CalibrantError
 from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
+from calibrant.tables import in_all_rows
 from calibrant.training import metrics_report, run_folder
 from calibrant.training.dataset import Dataset
 from calibrant.training.metrics_report import BEFORE
@@ -175,8 +177,13 @@ def refresh_run(
         config = replace(config, features=tuple(run.found["features"]))
     source = open_source(config, data)
     source = source.labelled() if isinstance(source, TableSource) else source
-    source.check_like(run.found, run.run_id)
-    newest = newest_rows(run, source.dataset(config), source.source)
+    try:
+        source.check_like(run.found, run.run_id)
+        labelled = source.dataset(config)
+    except CalibrantError as error:  # those without a label count too for who looks the row up
+        said = in_all_rows(str(error), source.rows) if isinstance(source, TableSource) else str(error)
+        raise type(error)(said) from None
+    newest = newest_rows(run, labelled, source.source)
     newest = newest if rows is None else newest.take(np.arange(newest.n_rows)[-rows:])
     n_left_out = source.rows.n_skipped if isinstance(source, TableSource) else 0
     gate = RefreshGate.of(run, newest, later)
