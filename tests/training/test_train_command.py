@@ -184,6 +184,15 @@ def test_runs_are_compared_by_the_rows_and_labels_of_their_test_parts() -> None:
     assert is_same
     assert "can't be compared" not in text
 
+    hours = pa.array(np.datetime64("2020-01-01", "us") + np.arange(601) * np.timedelta64(3_600_000_000, "us"))
+    ids = []
+    for times in (hours[:600], hours[:600].cast(pa.timestamp("us", tz="UTC")), hours[1:]):
+        pq.write_table(pa.table({"t": times, "x": x[:, 0], "y": y}), "rows.parquet")
+        result = call("train", *words)
+        ids.append(result.stdout.split("calibrant runs show ")[1].strip())
+    assert compared(*ids[:2])[1], "times without a zone are UTC"
+    assert not compared(*ids[1:])[1]
+
 
 @pytest.mark.parametrize(
     ("words", "said"),

@@ -150,11 +150,18 @@ class Run:
         return self.bundle.to_onnx(path)
 
     def test_labels(self) -> pa.Table:
-        """Return time and label of each row that was measured on, sorted: the same where figures can be compared."""
+        """Return time and label of each row that was measured on, sorted: the same where figures can be compared.
+
+        Times with a zone are UTC, which those without one are taken for.
+        """
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         self.check("predictions.parquet")
         table = pq.read_table(self.path / "predictions.parquet", columns=["time", "y"])
+        kind = table.schema.field("time").type
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            table = table.set_column(0, "time", table["time"].cast(pa.timestamp(kind.unit)))
         return table.sort_by([("time", "ascending"), ("y", "ascending")])
 
     def check(self, prefix: str = "") -> None:
