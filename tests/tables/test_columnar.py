@@ -123,6 +123,14 @@ def test_dictionary_and_view_columns_come_as_plain_ones(make: Make) -> None:
     assert read_columns(make("p.parquet", sink.getvalue())).to_pydict() == {"y": ["b", "a"], "z": ["u", "v"]}
 
 
+@pytest.mark.parametrize("dtype", [pl.Categorical(), pl.Enum(["b", "a", "c"])], ids=["categorical", "enum"])
+def test_categories_of_a_polars_frame_come_as_text(dtype: pl.DataType) -> None:
+    parts = [pl.DataFrame({"y": pl.Series(each, dtype=dtype)}) for each in (["b", None], ["a", "b"], [])]
+    for frame in (pl.concat(parts, rechunk=False), pl.concat(parts)):
+        for source in (frame, frame.lazy()):
+            assert read_columns(source).to_pydict() == {"y": ["b", None, "a", "b"]}
+
+
 def test_column_with_a_dot_is_not_a_nested_field(make: Make) -> None:
     both = pa.table({"p": [1.0], "p.raw": [2.0]})
     assert read_columns(make("t.parquet", parquet_bytes(both)), ["p"]).to_pydict() == {"p": [1.0]}

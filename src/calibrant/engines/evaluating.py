@@ -95,7 +95,8 @@ def evaluate(
     source, label, weight, group, classes, exact, max_distinct, format, table
         As in `cb.engines.summarise`.
     score : str or sequence of str, optional
-        The columns of the scores, as there; p by default.
+        The columns of the scores, as there; p by default. Two columns are measured as one score, that of the second
+        class, where `cb.evaluate` measures both by their top label.
     input : {"probability", "logit"}
         What the scores are; K columns of logits are turned into probabilities.
     calibrator : Fitted, optional

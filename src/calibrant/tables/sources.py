@@ -256,6 +256,8 @@ def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
     for name in names:
         column = table.column(name)
         if pa.types.is_dictionary(column.type):
+            if column.type.value_type == pa.string_view():  # as polars hands over categories; Arrow can't decode these
+                column = _with_strings(column)
             column = column.cast(column.type.value_type)
         if pa.types.is_run_end_encoded(column.type):
             from pyarrow.compute import run_end_decode
@@ -265,6 +267,14 @@ def plain_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
             column = column.cast(pa.string())
         columns.append(column)
     return pa.table(columns, names=list(names))
+
+
+def _with_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a dictionary of string views as one of strings."""
+    import pyarrow as pa
+
+    chunks = [pa.DictionaryArray.from_arrays(c.indices, c.dictionary.cast(pa.string())) for c in column.chunks]
+    return pa.chunked_array(chunks, pa.dictionary(column.type.index_type, pa.string()))
 
 
 def with_constants(table: pa.Table, values: Mapping[str, pa.Scalar]) -> pa.Table:
