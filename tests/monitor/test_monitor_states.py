@@ -66,6 +66,21 @@ def test_windows_that_were_counted_are_passed_over_and_periods_do_not_overlap() 
     assert both[0]["martingale"] == both[1]["martingale"]
 
 
+def test_a_period_before_those_that_were_counted_is_refused_and_passed_over_if_it_was_counted() -> None:
+    table = rows(0.0)
+    day = table["day"].to_numpy()
+    for name, kept in (("early", day < np.datetime64("2026-03-11")), ("late", day >= np.datetime64("2026-03-11"))):
+        pq.write_table(table.filter(kept), f"{name}.parquet")
+    run("monitor late.parquet --date day --state s.json")
+    state = Path("s.json").read_bytes()
+    late = run("monitor early.parquet --date day --state s.json")
+    assert late.exit_code == 2
+    assert "window '2026-03-01' is earlier than window '2026-03-11', which was counted" in late.output
+    assert Path("s.json").read_bytes() == state
+    for name in ("early", "late", "early"):
+        assert run(f"monitor {name}.parquet --date day --state alone.json").exit_code == 0
+
+
 def test_a_state_that_can_not_be_read_again_is_refused() -> None:
     pq.write_table(rows(0.0), "t.parquet")
     refused = run("monitor t.parquet --state -")

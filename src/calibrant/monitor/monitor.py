@@ -257,7 +257,7 @@ class CalibrationMonitor(Readable):
         return window
 
     def _check_new(self, new: WindowRows, declared: tuple[str, ...]) -> None:
-        """Refuse a window that was counted before, or whose rows depend on each other in another way."""
+        """Refuse a window that was counted before, or comes too late, or whose rows depend in another way."""
         for window in self.windows:
             if window.name == new.name:
                 raise InvalidInputError(
@@ -267,6 +267,11 @@ class CalibrationMonitor(Readable):
                 raise InvalidInputError(
                     f"window {new.name!r} has days of window {window.name!r}, which was counted: a row counts once. "
                     "Take the periods of before (--every), or begin a new monitor."
+                )
+            if new.days and window.days and new.days[1] < window.days[0]:
+                raise InvalidInputError(
+                    f"window {new.name!r} is earlier than window {window.name!r}, which was counted: of windows out of "
+                    "order more than a share alpha raise false alarms. Begin a new monitor with all windows."
                 )
         if self.declared not in (None, declared):
             raise InvalidInputError(
