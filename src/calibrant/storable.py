@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from inspect import isabstract
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar
 
 from calibrant._lazy import document_kinds, load_document_home
 from calibrant.document_field import DocumentField
-from calibrant.errors import not_fitted
+from calibrant.errors import InvalidTypeError, not_fitted
 from calibrant.maps import Examples
 from calibrant.provenance import Provenance, digest
 from calibrant.readable import as_html, html_block
@@ -118,7 +119,17 @@ class Storable(ABC):
 
 
 def encode_fitted(fitted: Storable) -> dict[str, Any]:
-    """Return a fitted object with its kind as plain data: a document without its header, or a part of another body."""
+    """Return a fitted object with its kind as plain data: a document without its header, or a part of another body.
+
+    A subclass of someone's own is refused, as the document would give its base class back. Where many classes share a
+    kind, which is that of an abstract one, these say so themselves.
+    """
+    own, known = type(fitted), _CLASSES[fitted.document_kind]
+    if own is not known and not isabstract(known):
+        raise InvalidTypeError(
+            f"a {own.__name__} can't be saved: documents hold calibrant's own classes only, and this one would come "
+            f"back as a {known.__name__}. Fit and save one of these, or keep it by the means of its own project."
+        )
     return {"kind": fitted.document_kind, **fitted.encode()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,29 @@ def test_foreign_subclass_is_refused(tmp_path: Path) -> None:
     mine = Mine().fit([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
     with pytest.raises(InvalidTypeError, match="a Mine can't be saved: documents hold calibrant's own"):
         save(mine, tmp_path / "c.json")
+
+
+def test_foreign_subclass_of_what_has_a_kind_of_its_own_is_refused(tmp_path: Path) -> None:
+    """It came back as its base class."""
+    rng = np.random.default_rng(0)
+    p = rng.random(60)
+    y, g = (rng.random(60) < p).astype(int), np.arange(60) % 2
+    two = np.column_stack([p, p])
+    fits: dict[Any, Callable[[Any], Any]] = {
+        cb.ProbabilityCalibrator: lambda made: made.fit(y, p),
+        cb.GroupedCalibrator: lambda made: made.fit(p, y, groups=g),
+        cb.SegmentCalibrator: lambda made: made.fit(p, y, features={"g": g}),
+        cb.SegmentMeanCalibrator: lambda made: made.fit(p, y, features={"g": g}),
+        cb.MultilabelCalibrator: lambda made: made.fit(two, np.column_stack([y, g])),
+    }
+    for base, fit in fits.items():
+        own, mine = base(), type("Mine", (base,), {})()
+        for made in (own, mine):
+            fit(made)
+        save(own, tmp_path / "c.json")
+        with pytest.raises(InvalidTypeError, match=f"a Mine can't be saved: .* come back as a {base.__name__}"):
+            save(mine, tmp_path / "mine.json")
+    assert not (tmp_path / "mine.json").exists()
 
 
 @pytest.mark.parametrize(
