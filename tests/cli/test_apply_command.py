@@ -176,3 +176,22 @@ def test_file_that_is_no_calibrator_is_refused(run: Run, fitted: cb.IsotonicCali
     assert run("apply nowhere.json scores.csv -o out.csv").stderr == "Error: nowhere.json: No such file or directory\n"
     assert "doesn't say what to write" in run("apply c.json scores.csv -o out.xlsx").stderr
     assert "there is no folder" in run("apply c.json scores.csv -o no/out.csv").stderr
+
+
+def test_messages_of_corrected_numbers_speak_of_no_probabilities(run: Run, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    guess, zone = rng.normal(size=100), np.arange(100) % 2
+    cb.save(cb.SegmentMeanCalibrator().fit(guess, guess + zone, features={"zone": zone}), folder / "mean.json")
+    (folder / "in.csv").write_text("guess,zone\n1.5,0\n,1\n3,1\n")
+    refused = run("apply mean.json in.csv -o out.csv --score guess")
+    assert refused.exit_code == 2
+    told = (
+        "line 3: missing value (1 of 3 rows). Pass --missing keep (missing='keep' in Python) to leave the new columns"
+    )
+    assert told in " ".join(refused.output.split())
+    done = run("apply mean.json in.csv -o out.csv --score guess --missing keep")
+    assert done.output == "Wrote out.csv: 3 rows with calibrated; 1 row without a prediction, without a corrected one\n"
+    skipped = run("apply mean.json in.csv -o out.csv --score guess --missing skip")
+    assert skipped.output == "Wrote out.csv: 2 rows with calibrated; 1 row without a prediction, left out\n"
+    for result in (refused, done, skipped):
+        assert "probability" not in result.output

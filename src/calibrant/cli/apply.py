@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "--missing",
     default="error",
     metavar="WHAT",
-    help="Rows without a score: error; skip leaves them out; keep writes them with no probability.",
+    help="Rows without a score: error; skip leaves them out; keep leaves their new columns empty.",
 )
 @format_options
 def command(
@@ -73,6 +73,7 @@ def command(
     from calibrant import engines, persistence
     from calibrant.applicable import Applicable
     from calibrant.engines import FittedColumns
+    from calibrant.fitted import Fitted
     from calibrant.tables import MISSING_INPUT
     from calibrant.validation import check_choice
 
@@ -87,6 +88,7 @@ def command(
     if output != "-":
         kept = f"; {done.n_kept:,} {'was' if done.n_kept == 1 else 'were'} there already" if done.n_kept else ""
         parts = f" in {count(done.n_parts, 'part')}{kept}" if Path(output).is_dir() else ""
-        fate = "left out" if missing == "skip" else "without a probability"
-        lacking = f"; {count(done.n_missing, 'row')} without a score, {fate}" if done.n_missing else ""
+        had, made = ("score", "probability") if isinstance(fitted, Fitted) else ("prediction", "corrected one")
+        fate = "left out" if missing == "skip" else f"without a {made}"
+        lacking = f"; {count(done.n_missing, 'row')} without a {had}, {fate}" if done.n_missing else ""
         echo(f"Wrote {output}: {count(done.n_rows, 'row')} with {listed(outputs)}{parts}{lacking}")

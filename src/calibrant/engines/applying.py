@@ -84,7 +84,7 @@ def apply(
         number is by default "calibrated".
     missing : {"error", "skip", "keep"}
         What becomes of rows that lack a score, or the group that it takes: null or NaN. "skip" leaves them out of the
-        result, "keep" writes them with no probability: null, and an empty field in text. A feature may be missing:
+        result, "keep" writes them without new values: null, and an empty field in text. A feature may be missing:
         calibration by segments knows what to do with such rows.
     part_rows : int
         Rows of a part of a Parquet file at least.

@@ -31,7 +31,8 @@ Progress: TypeAlias = Callable[[int], None]
 MissingInput: TypeAlias = Literal["error", "skip", "keep"]
 MISSING_INPUT = ("error", "skip", "keep")
 KEEP_HINT = (
-    "Pass --missing keep (missing='keep' in Python) to give such rows no probability, or skip to leave them out."
+    "Pass --missing keep (missing='keep' in Python) to leave the new columns of such rows empty, or skip to leave the "
+    "rows out."
 )
 
 
