@@ -58,7 +58,7 @@ def figure(value: float, *, sign: bool = False) -> str:
         return "n/a"
     if math.isinf(value):
         return "infinite" if value > 0.0 else "minus infinity"
-    return fixed(value, decimals(value, 4), sign=sign)
+    return _by_power(value, sign=True) if sign and _is_tiny(value) else fixed(value, decimals(value, 4), sign=sign)
 
 
 def bracketed(low: float, high: float) -> str:
@@ -71,13 +71,24 @@ def bracketed(low: float, high: float) -> str:
 
 def difference(value: float, *, sign: bool = False, scale: float | None = None) -> str:
     """Write a difference of rates with three decimals, or more where `scale`, by default it, is below 0.01."""
-    return fixed(value, decimals(value if scale is None else scale, 3), sign=sign)
+    scale = value if scale is None else scale
+    return _by_power(value, sign=sign) if _is_tiny(scale) else fixed(value, decimals(scale, 3), sign=sign)
 
 
 def interval(level: float, low: float, high: float) -> str:
     """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
-    digits = decimals(max(abs(low), abs(high)), 3)
-    return f"{percent_level(level)} interval {fixed(low, digits)} to {fixed(high, digits)}"
+    scale = max(abs(low), abs(high))
+    ends = [_by_power(end) if _is_tiny(scale) else fixed(end, decimals(scale, 3)) for end in (low, high)]
+    return f"{percent_level(level)} interval {ends[0]} to {ends[1]}"
+
+
+def _is_tiny(scale: float) -> bool:
+    """Say whether a difference has no figure among eight decimals, and is more than rounding."""
+    return 1e-14 <= abs(scale) < 1e-8
+
+
+def _by_power(value: float, *, sign: bool = False) -> str:
+    return f"{value:{'+' if sign else ''}.1e}" if value else "0"
 
 
 def deviations(sigma: float) -> str:
