@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import calibrant as cb
-from calibrant.errors import CalibrantError, DocumentError, NotFittedError
+from calibrant.errors import CalibrantError, DocumentError, InvalidScoreError, NotFittedError
 from calibrant.numerics import logit
+from calibrant.persistence import to_sql
 from calibrant.segments.binning import Binning
 from calibrant.segments.boosting import Boosting, BoostingRows, Size
 from calibrant.segments.choice import row_losses
@@ -135,3 +138,24 @@ def test_the_loss_that_stops_growing_is_that_of_the_rows(task, is_weighted) -> N
         losses = row_losses(task, margins[held] + boosting.margins(held, n_rounds), data.target[held])
         by = None if weight is None else weight[held]
         assert boosting.loss() == pytest.approx(np.average(losses, weights=by), rel=1e-6)
+
+
+@pytest.mark.parametrize("slope", [1.5, -0.4])
+def test_predictions_whose_correction_is_not_finite_are_refused_and_null_in_sql(slope) -> None:
+    """They became infinite, without a word."""
+    rng = np.random.default_rng(24)
+    guess, zone = rng.normal(size=300), np.arange(300) % 2
+    fitted = cb.SegmentMeanCalibrator().fit(guess, slope * guess + zone, features={"zone": zone})
+    end = fitted.score_range[1]
+    given = np.array([2.0, 0.999 * end, -0.999 * end])
+    with np.errstate(over="raise"):
+        found = fitted.predict(given, features={"zone": zone[:3]})
+    assert np.isfinite(found).all()
+    largest = np.finfo(np.float64).max
+    with pytest.raises(InvalidScoreError, match=r"predictions row 1: 1\.79\d*e\+308 is too large to be corrected"):
+        fitted.predict([2.0, largest], features={"zone": zone[:2]})
+    with duckdb.connect() as connection:
+        connection.register("scores", pa.table({"p": [*given, largest], "zone": zone[:4]}))
+        by_sql = connection.sql(to_sql(fitted, "duckdb", columns="p")).fetchall()
+    np.testing.assert_allclose([value for (value,) in by_sql[:3]], found, rtol=1e-12)
+    assert by_sql[3] == (None,)

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.applicable import Applicable
 from calibrant.document_field import DocumentField
-from calibrant.errors import InvalidInputError, ShapeError
+from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.numerics import LARGEST, LEAST, FloatArray
 from calibrant.phrases import count, listed
 from calibrant.rows import Rows, read_rows
@@ -22,6 +22,7 @@ from calibrant.validation import (
     Scores,
     as_scores,
     as_weight,
+    at_first,
     check_same_length,
     feature_columns,
 )
@@ -170,16 +171,23 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         rows = self.read(predictions, features=features)
         return rows.container.wrap(self.apply(rows))
 
+    @property
+    def score_range(self) -> tuple[float, float]:
+        """The least and the largest prediction whose correction is finite: the line, and the line over the scale."""
+        if self.slope_ == 0.0:
+            return -LARGEST, LARGEST
+        most = 0.5 * LARGEST * min(1.0, self.scale_)
+        with np.errstate(over="ignore"):
+            low, high = np.sort((np.array([-most, most]) - self.intercept_) / self.slope_)
+        return max(float(low), -LARGEST), min(float(high), LARGEST)
+
     def apply(self, rows: Rows) -> FloatArray:
         line = self.intercept_ + self.slope_ * rows.scores
         return self.scale_ * self.moved(line / self.scale_, rows.features)
 
     def formula(self, b: Builder, scores: Term, n_columns: int) -> Term:  # noqa: ARG002
-        if self.slope_ != 0.0:  # neither the line nor the line over the scale may overflow
-            most = 0.5 * LARGEST * min(1.0, self.scale_)
-            with np.errstate(over="ignore"):
-                ends = np.sort((np.array([-most, most]) - self.intercept_) / self.slope_)
-            scores = b.hold_within(scores, *np.clip(ends, -LARGEST, LARGEST).tolist())
+        if self.slope_ != 0.0:
+            scores = b.hold_within(scores, *self.score_range)
         line = self.intercept_ + self.slope_ * scores
         return self.scale_ * self.moved_formula(b, b.hold(line / self.scale_))
 
@@ -187,7 +195,14 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         return [column]
 
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:  # noqa: ARG002
-        return _read_numbers(scores, name)
+        checked = _read_numbers(scores, name)
+        low, high = self.score_range
+        beyond = (checked.values < low) | (checked.values > high)
+        if beyond.any():
+            value = float(checked.values[int(beyond.argmax())])
+            problem = f"{value!r} is too large to be corrected, to within [{low:.3g}, {high:.3g}]"
+            raise InvalidScoreError(at_first(beyond, name, problem, "Drop such rows first."))
+        return checked
 
     def check_width(self, n_columns: int, name: str) -> None:
         if n_columns != 1:
