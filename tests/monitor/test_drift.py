@@ -216,6 +216,28 @@ def test_columns_may_be_called_by_numbers_as_long_as_no_two_share_a_text() -> No
         DriftMonitor({1: values, "1": values})
 
 
+def test_decimals_are_numbers() -> None:
+    cents = np.random.default_rng(0).integers(0, 10_000, 200)
+    decimals = pa.array([Decimal(int(each)).scaleb(-2) for each in cents], pa.decimal128(10, 2))
+    of_decimals, of_floats = (DriftMonitor({"x": column}) for column in (decimals, cents / 100))
+    assert of_decimals.update({"x": cents / 100}).log_e_values == of_floats.update({"x": decimals}).log_e_values
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [[0.1, 0.2] * 50, np.zeros((100, 2)), pd.Series(np.arange(100.0)), pl.LazyFrame({"x": np.arange(100.0)}), None],
+    ids=lambda columns: type(columns).__name__,
+)
+def test_what_holds_no_columns_with_names_is_refused_as_such(columns: Any) -> None:
+    fault = (
+        f"a {type(columns).__name__}, which holds no columns with names. Pass a mapping, such as {{'score': scores}}"
+    )
+    with pytest.raises(CalibrantError, match=f"reference is {fault}"):
+        DriftMonitor(columns)
+    with pytest.raises(CalibrantError, match=f"rows is {fault}"):
+        DriftMonitor({"x": np.arange(100.0)}).update(columns)
+
+
 def test_digests_refuse_what_updates_refuse() -> None:
     reference = rows(np.random.default_rng(0), 100)
     monitor = DriftMonitor(reference)

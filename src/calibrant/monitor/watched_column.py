@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -207,7 +208,7 @@ def read_columns(columns: Any, name: str, *, wanted: Sequence[str] | None = None
     `name` is what the caller calls the columns, for the message.
     """
     given: dict[str, Any] = {}
-    for each in _names(columns):
+    for each in _names(columns, name):
         if given.setdefault(str(each), each) is not each:
             raise InvalidInputError(f"{name} has two columns called {str(each)!r}. Rename one.")
     if wanted is None:
@@ -224,12 +225,18 @@ def read_columns(columns: Any, name: str, *, wanted: Sequence[str] | None = None
     return found
 
 
-def _names(columns: Any) -> list[Any]:
-    """Return the names of the columns of a mapping or of a frame of any kind."""
-    for attribute in ("column_names", "columns"):
+def _names(columns: Any, name: str) -> list[Any]:
+    """Return the names of the columns of a mapping or of a frame of any kind, or refuse what has none in memory."""
+    if isinstance(columns, Mapping):
+        return list(columns)
+    is_elsewhere = hasattr(columns, "collect") or hasattr(columns, "fetchall")  # lazy, or a query
+    for attribute in () if is_elsewhere else ("column_names", "columns"):
         if hasattr(columns, attribute):
             return list(getattr(columns, attribute))
-    return list(columns)
+    raise InvalidTypeError(
+        f"{name} is a {type(columns).__name__}, which holds no columns with names. Pass a mapping, such as "
+        "{'score': scores}, or a frame in memory."
+    )
 
 
 def _values(column: ArrayLike, name: str) -> Values:
@@ -242,13 +249,15 @@ def _values(column: ArrayLike, name: str) -> Values:
     if values.dtype.kind in "bOUT":
         items = [None if is_missing(item) else item for item in values.tolist()]
         known = [item for item in items if item is not None]
-        if not known or not all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in known):
+        if not known or not all(
+            isinstance(item, (int, float, Decimal)) and not isinstance(item, bool) for item in known
+        ):
             refused = [item for item in known if not isinstance(item, (str, bool))]
             if refused:
                 first = f"{refused[0]!r:.60} of type {type(refused[0]).__name__}"
                 raise InvalidTypeError(f"{name} holds {first}. Pass numbers, texts or booleans.")
             return [None if item is None else str(item) for item in items]
-        values = np.array([math.nan if item is None else item for item in items])
+        values = np.array([math.nan if item is None else float(item) for item in items])
     numbers = values.astype(np.float64)
     if np.isinf(numbers).any():
         raise InvalidInputError(f"{name} row {int(np.isinf(numbers).argmax())} is infinite. Leave it missing.")
