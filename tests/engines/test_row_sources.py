@@ -357,3 +357,14 @@ def test_a_missing_value_of_a_folder_is_refused_and_folders_must_agree(tmp_path:
     pq.write_table(TABLE.slice(0, 10), tmp_path / "h" / "k=1" / "0.parquet")
     with pytest.raises(InvalidInputError, match=r"name different columns: \['g'\] of .*, \['k'\] of"):
         summarise(tmp_path / "h")
+
+
+def test_labels_groups_and_weights_of_a_relation_may_be_sums_which_are_hugeint() -> None:
+    with duckdb.connect() as connection:
+        connection.register("rows", TABLE)
+        sums = connection.sql("SELECT p, sum(y) AS y, sum(1) AS w, sum(id % 3) AS g FROM rows GROUP BY p, id")
+        assert set(map(str, sums.types[1:])) == {"HUGEINT"}
+        found = cb.engines.evaluate(sums, weight="w", group="g")
+    expected = cb.engines.evaluate(TABLE.append_column("g", pa.array(ROWS["id"] % 3)), group="g")
+    assert set(found.groups) == {0, 1, 2}
+    assert str(found) == str(expected)

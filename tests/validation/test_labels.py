@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -34,6 +36,8 @@ KINDS = {
     "pandas boolean": (pd.Series([False, True, True, False], dtype="boolean"), [False, True]),
     "polars": (pl.Series(["ham", "spam", "spam", "ham"]), ["ham", "spam"]),
     "polars categorical": (pl.Series(["ham", "spam", "spam", "ham"], dtype=pl.Categorical), ["ham", "spam"]),
+    "decimals": ([Decimal(0), Decimal("1.00"), Decimal("1E0"), Decimal(-0)], [0, 1]),
+    "arrow decimals": (pa.array([Decimal(1), Decimal(2), Decimal(2), Decimal(1)], pa.decimal128(38, 0)), [1, 2]),
     "arrow": (pa.array(["ham", "spam", "spam", "ham"]), ["ham", "spam"]),
     "arrow bools": (pa.array([False, True, True, False]), [False, True]),
     "arrow dictionary": (pa.array(["ham", "spam", "spam", "ham"]).dictionary_encode(), ["ham", "spam"]),
@@ -94,6 +98,14 @@ def test_floats_are_whole_numbers_as_far_as_int64_goes(kind):
 def test_floats_beyond_int64_are_refused_and_not_made_one_label(read, values):
     with pytest.raises(InvalidLabelError, match=r"row 1: 9\.22.*e\+18 is beyond .* 64 bits \(2 of 3 rows\)\. .* Pass"):
         read(values)
+
+
+@pytest.mark.parametrize("read", [as_labels, as_groups])
+def test_decimals_are_whole_numbers_or_refused(read):
+    assert read([Decimal(2**62 + 1), Decimal(2**62)]).classes.tolist() == [2**62, 2**62 + 1]
+    for odd in ("0.5", "Infinity", "sNaN", "NaN", "1e20"):
+        with pytest.raises(InvalidLabelError):
+            read([Decimal(1), Decimal(2), Decimal(odd)])
 
 
 def test_named_classes_may_lack_rows():

@@ -249,9 +249,7 @@ def _values(column: ArrayLike, name: str) -> Values:
     if values.dtype.kind in "bOUT":
         items = [None if is_missing(item) else item for item in values.tolist()]
         known = [item for item in items if item is not None]
-        if not known or not all(
-            isinstance(item, (int, float, Decimal)) and not isinstance(item, bool) for item in known
-        ):
+        if not known or not all(map(_is_number, known)):
             refused = [item for item in known if not isinstance(item, (str, bool))]
             if refused:
                 first = f"{refused[0]!r:.60} of type {type(refused[0]).__name__}"
@@ -262,6 +260,11 @@ def _values(column: ArrayLike, name: str) -> Values:
     if np.isinf(numbers).any():
         raise InvalidInputError(f"{name} row {int(np.isinf(numbers).argmax())} is infinite. Leave it missing.")
     return numbers
+
+
+def _is_number(value: object) -> bool:
+    is_decimal = isinstance(value, Decimal) and value.is_finite()
+    return is_decimal or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _kind(values: Values) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def as_labels(
 ) -> Labels:
     """Check labels of any kind and encode them against their sorted classes.
 
-    Labels are booleans, integers (also as floats), strings, or a categorical of these. `classes` names all classes,
+    Labels are booleans, integers (also as floats or decimals), strings, or a categorical of these. `classes` names all classes,
     sorted, where the rows may lack some; `pos_label` the positive one of two, by default the larger. Beside scores of
     K = `n_columns` columns, K >= 2, integer labels from 0 to K - 1 number the columns, and may lack some.
     """
@@ -270,7 +271,7 @@ def _label_objects(values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
     if kind is bool:
         return values.astype(bool)
     if kind is int:
-        array = _label_array([int(v) if isinstance(v, numbers.Integral) else float(v) for v in values], name)
+        array = _label_array([_as_number(v) for v in values], name)
         if array.dtype.kind == "O":
             raise InvalidLabelError(f"{name} holds integers that no 64 bits can hold. Pass them as strings.")
         return normalise_labels(array, name)
@@ -295,9 +296,15 @@ def _label_kind(value: object) -> type:
         return str
     if isinstance(value, (bool, np.bool_)):
         return bool
-    if isinstance(value, numbers.Real):
+    if isinstance(value, numbers.Real) or (isinstance(value, Decimal) and value.is_finite()):
         return int
     return type(value)
+
+
+def _as_number(value: Any) -> int | float:
+    """Return a number as an integer where its type says that it is one, or where it is a whole decimal."""
+    is_whole = value == value.to_integral_value() if isinstance(value, Decimal) else isinstance(value, numbers.Integral)
+    return int(value) if is_whole else float(value)
 
 
 def _known_classes(classes: ArrayLike) -> npt.NDArray[Any]:
