@@ -71,9 +71,9 @@ def as_labels(
 ) -> Labels:
     """Check labels of any kind and encode them against their sorted classes.
 
-    Labels are booleans, integers (also as floats or decimals), strings, or a categorical of these. `classes` names all classes,
-    sorted, where the rows may lack some; `pos_label` the positive one of two, by default the larger. Beside scores of
-    K = `n_columns` columns, K >= 2, integer labels from 0 to K - 1 number the columns, and may lack some.
+    Labels are booleans, integers (also as floats or decimals), strings, or a categorical of these. `classes` names all
+    classes, sorted, where the rows may lack some; `pos_label` the positive one of two, by default the larger. Beside
+    scores of K = `n_columns` columns, K >= 2, integer labels from 0 to K - 1 number the columns, and may lack some.
     """
     values = label_values(y, name)
     if classes is not None:
