@@ -16,6 +16,11 @@ import pytest
 from monitor_cases import rows, run
 
 import calibrant as cb
+from calibrant.engines import CheckedBatch
+from calibrant.errors import InvalidTypeError
+from calibrant.monitor import HeldBatches, WindowRows, date_windows
+from calibrant.rows import read_rows
+from calibrant.tables import open_rows
 
 pytestmark = pytest.mark.usefixtures("unrendered")
 
@@ -330,3 +335,17 @@ def test_the_groups_of_a_calibrator_are_in_the_column_that_is_named() -> None:
     refused = run("monitor t.parquet --group city")
     assert refused.exit_code == 2
     assert "--group names the groups of --calibrator. Add that, or leave it out." in refused.output
+
+
+def test_times_of_which_some_have_an_offset_are_refused_across_batches() -> None:
+    """Each batch by itself was in order; days of UTC were mixed with those of another zone."""
+    two = read_rows([0.2, 0.7], [0, 1])
+
+    def windows(*stamps: str) -> list[WindowRows]:
+        batches = [CheckedBatch(two, f"{i}.csv", pa.array([stamp] * 2)) for i, stamp in enumerate(stamps)]
+        source = open_rows({"day": ["2026-03-01"]})
+        return list(date_windows(HeldBatches(source, "day", batches), "day"))
+
+    assert len(windows("2026-03-01T23:30:00-05:00", "2026-03-02T04:30:00Z")) == 1
+    with pytest.raises(InvalidTypeError, match=r"have an offset from UTC, as in 0\.csv, and others have none, as in 1"):
+        windows("2026-03-01T23:30:00-05:00", "2026-03-02T04:30:00")

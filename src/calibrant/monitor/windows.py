@@ -148,8 +148,15 @@ def date_windows(
     of each class included.
     """
     opened: dict[str, _OpenWindow] = {}
+    zoned: dict[bool, str] = {}
     for rows, where, kept in reader:
         assert kept is not None  # noqa: S101
+        zoned.setdefault(_is_zoned(kept), where)
+        if len(zoned) > 1:
+            raise InvalidTypeError(
+                f"column {reader.keep!r} of {reader.source.name}: some times have an offset from UTC, as in "
+                f"{zoned[True]}, and others have none, as in {zoned[False]}. Give all of them one, such as +00:00."
+            )
         names, codes = period_codes(kept, f"column {reader.keep!r} of {where}", every)
         for i, name in enumerate(names):
             if name not in opened:
@@ -189,6 +196,16 @@ def _days(column: pa.Array, name: str) -> IntArray:
     except pa.ArrowException as error:
         raise InvalidTypeError(f"{name} can't be read as dates ({error!s:.200}). Write them as 2026-01-31.") from None
     return np.asarray(days).astype(np.int64)
+
+
+def _is_zoned(column: pa.Array) -> bool:
+    """Say whether any time has a zone, or an offset."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return bool(compute.any(compute.match_substring_regex(column, _OFFSET)).as_py())
+    return pa.types.is_timestamp(column.type) and column.type.tz is not None
 
 
 def _times_of_text(column: pa.Array, name: str) -> pa.Array:
