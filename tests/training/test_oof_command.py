@@ -80,7 +80,7 @@ def test_command_takes_the_settings_of_a_file_and_options_win(
         (["--variant", "nest"], "Did you mean 'nested'"),
         (["--cost-bp", "-1"], "cost_bp=-1.0 is outside [0, 10000]"),
         (["--stakes", "kely"], "Did you mean 'kelly'"),
-        (["--models", "logistic", "--folds", "2"], "n_folds=2 is too small"),
+        (["--models", "logistic", "--folds", "2"], "--folds 2 is too small. Pass an integer of at least 3"),
     ],
 )
 def test_command_refuses(
