@@ -78,7 +78,7 @@ class BetaMap(ExpitMap):
 
     @property
     def is_expit(self) -> bool:
-        return not self.a == self.b == 1.0 or self.c != 0.0  # else scores stay as they are, to the last bit
+        return (self.a, self.b, self.c) != (1.0, 1.0, 0.0)  # by which scores stay as they are, to the last bit
 
     def outputs(self, given: LoggedScores) -> FloatArray:
         return ExpitMap.outputs(self, given) if self.is_expit else clip_between(given.scores, *open_ends(self.clip))
