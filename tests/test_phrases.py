@@ -37,5 +37,12 @@ def test_a_difference_beside_a_verdict_is_not_shown_as_none(size: float) -> None
     assert re.search(rf"its log loss is lower by {number} \(95% interval {number} to {number}\)", said), said
 
 
+def test_the_interval_of_a_small_difference_holds_it() -> None:
+    """+6.0e-09 stood beside [0.0000, 0.0000]."""
+    assert bracketed(5.9e-9, 6.2e-9) == "[5.9e-09, 6.2e-09]"
+    assert bracketed(-2e-12, 0.0) == "[-2.0e-12, 0]"
+    assert bracketed(-1e-16, 1e-16) == "[0.0000, 0.0000]"
+
+
 def test_rounding_is_shown_as_no_difference() -> None:
     assert (figure(1e-16, sign=True), figure(-3e-10, sign=True), figure(3e-10)) == ("+0.0000", "-3.0e-10", "0.0000")

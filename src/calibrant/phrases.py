@@ -65,8 +65,7 @@ def bracketed(low: float, high: float) -> str:
     """Write the ends of an interval with the decimals of the larger one; nothing where one is infinite or undefined."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return ""
-    digits = decimals(max(abs(low), abs(high)), 4)
-    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
+    return f"[{', '.join(_ends(low, high, 4))}]"
 
 
 def difference(value: float, *, sign: bool = False, scale: float | None = None) -> str:
@@ -77,9 +76,16 @@ def difference(value: float, *, sign: bool = False, scale: float | None = None) 
 
 def interval(level: float, low: float, high: float) -> str:
     """Write the interval of a difference of rates: "95% interval -0.010 to 0.016"."""
+    return f"{percent_level(level)} interval {' to '.join(_ends(low, high, 3))}"
+
+
+def _ends(low: float, high: float, least: int) -> tuple[str, str]:
+    """Write the ends of an interval with the decimals of the larger one, `least` at least."""
     scale = max(abs(low), abs(high))
-    ends = [_by_power(end) if _is_tiny(scale) else fixed(end, decimals(scale, 3)) for end in (low, high)]
-    return f"{percent_level(level)} interval {ends[0]} to {ends[1]}"
+    if _is_tiny(scale):
+        return _by_power(low), _by_power(high)
+    digits = decimals(scale, least)
+    return fixed(low, digits), fixed(high, digits)
 
 
 def _is_tiny(scale: float) -> bool:
