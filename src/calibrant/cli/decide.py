@@ -113,7 +113,7 @@ def evaluate_command(ctx: click.Context, /, level: float, evaluated_on: str, as_
 
 
 def _check_promised(options: dict[str, Any]) -> None:
-    """Refuse options of the rows that `decide promise` doesn't read them by."""
+    """Refuse options of reading rows that a promise, which has no labels to read, can't go by."""
     for name in ("input", "missing", "weight", "time", "label_end", "positive", "classes"):
         if options[name] not in (None, "error"):
             raise InvalidInputError(f"--{name.replace('_', '-')} doesn't go with --fitted-to. Leave one of them out.")
