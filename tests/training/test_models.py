@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import threadpoolctl
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -234,3 +236,40 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(__import__("sys").modules, "catboost", None)
     with pytest.raises(CalibrantError, match=r"needs the package catboost.*Install calibrant\[training\]"):
         make_model("catboost", 3)
+
+
+class ThreadCounter(LogisticRegression):  # type: ignore[misc]
+    """Notes of each call how many threads BLAS and OpenMP may use."""
+
+    def predict_proba(self, X: Any) -> Any:
+        self.threads_ = {pool["num_threads"] for pool in threadpoolctl.threadpool_info()}
+        return super().predict_proba(X)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_threads_of_all_libraries_are_held_to_the_number_asked_for(n_threads: int, rows: Rows) -> None:
+    model = make_model(ThreadCounter(), 3, n_threads=n_threads).fit(*rows)
+    with threadpoolctl.threadpool_limits(3 - n_threads):
+        model.predict_proba(rows[0][:1])
+        assert model.model_.threads_ == {n_threads}
+        assert {pool["num_threads"] for pool in threadpoolctl.threadpool_info()} == {3 - n_threads}
+
+
+def test_libraries_with_threads_are_looked_for_after_imports_only(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for them takes ten times as long as a row's prediction."""
+    found = []
+    look = threadpoolctl.ThreadpoolController.__init__
+
+    def counted(self: Any) -> None:
+        found.append(self)
+        look(self)
+
+    model = make_model(LogisticRegression(), 3).fit(*rows)
+    monkeypatch.setattr(threadpoolctl.ThreadpoolController, "__init__", counted)
+    model.predict_proba(rows[0][:1])
+    found.clear()
+    model.predict_proba(rows[0][:1])
+    assert not found
+    monkeypatch.setitem(sys.modules, "a_library_that_was_imported", sys)
+    model.predict_proba(rows[0][:1])
+    assert len(found) == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -77,7 +79,6 @@ class SklearnModel(Model):
 
     def _train(self, X: FloatArray, codes: IntArray, weight: FloatArray | None, stop: EvalSet | None) -> TrainedModel:
         from sklearn.utils.validation import has_fit_parameter
-        from threadpoolctl import threadpool_limits
 
         model = self._unfitted(can_stop=stop is not None)
         steps = getattr(model, "steps", None)  # a pipeline takes weights by the name of its last step
@@ -88,7 +89,7 @@ class SklearnModel(Model):
             watched = {"X_val": stop[0], "y_val": stop[1]}
         elif getattr(model, "early_stopping", None) is True:
             model.set_params(early_stopping=False)
-        with threadpool_limits(limits=self.n_threads):
+        with _thread_pools(len(sys.modules)).limit(limits=self.n_threads):
             model = model.fit(X, codes, **more, **watched)
             if watched and hasattr(model, "validation_score_"):  # it keeps the rounds after the best one
                 best = max(int(np.argmax(model.validation_score_)), 1)
@@ -97,10 +98,8 @@ class SklearnModel(Model):
         return model, _rounds(model)
 
     def _predict(self, X: FloatArray) -> FloatArray:
-        from threadpoolctl import threadpool_limits
-
         out = np.zeros((len(X), self.n_classes))  # a class without training rows gets 0
-        with threadpool_limits(limits=self.n_threads):
+        with _thread_pools(len(sys.modules)).limit(limits=self.n_threads):
             classes = self.model_.classes_
             for start in range(0, len(X), _ROWS_AT_ONCE):
                 rows = X[start : start + _ROWS_AT_ONCE]
@@ -196,6 +195,14 @@ class LogisticModel(SklearnModel):
 
         regression = _with_params(LogisticRegression(C=0.1, max_iter=1000), self.params)
         return make_pipeline(StandardScaler(), regression)
+
+
+@lru_cache(maxsize=1)
+def _thread_pools(n_modules: int) -> Any:  # noqa: ARG001 - an import may bring a library: they are looked for anew
+    """Return the libraries with threads of their own: to find them takes longer than a row's prediction."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
