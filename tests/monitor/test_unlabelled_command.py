@@ -116,6 +116,8 @@ def test_days_that_come_one_by_one_with_a_state_give_what_all_give(run: Run, fil
     assert Path("state.json").read_bytes() == before
     Path("old.parquet").unlink()  # which the state has read
     assert run(f"day.parquet --no-labels {WATCHED} --date day --state state.json").exit_code == 1
+    without = WATCHED.replace("--reference old.parquet ", "")
+    assert run(f"day.parquet --no-labels {without} --date day --state state.json").output == again.output
 
 
 def test_windows_of_rows_go_on_by_number_and_count_once(run: Run, files: dict[str, pa.Table]) -> None:

@@ -42,16 +42,28 @@ class UnlabelledRequest:
 
     def check(self) -> None:
         """Refuse options that don't go together."""
-        if self.columns and self.reference is None:
+        if self.watches_drift:
+            return
+        if self.columns:
             raise InvalidInputError(
                 "--columns are compared with those of --reference. Name a file of rows from before."
             )
-        if self.state is not None and self.reference is None:
+        if self.state is not None:
             raise InvalidInputError(
                 "--state keeps evidence of drift from --reference. Name a file of rows from before."
             )
-        if self.alpha is not None and self.reference is None:
+        if self.alpha is not None:
             raise InvalidInputError("--alpha is the chance of a false alarm of drift from --reference. Name one.")
+
+    @property
+    def has_state(self) -> bool:
+        """Whether windows are added to those of a state, which has read the reference."""
+        return self.state is not None and Path(self.state).exists()
+
+    @property
+    def watches_drift(self) -> bool:
+        """Whether there are rows from before to compare with."""
+        return self.reference is not None or self.has_state
 
     def run(self, output: str | None, title: str, *, as_json: bool) -> int:
         """Watch the windows of the file, print and write what was found, and return the exit code."""
@@ -91,9 +103,9 @@ class UnlabelledRequest:
         """Return the monitor of drift: that of the state, or a new one of the reference rows."""
         from calibrant.monitor import DriftMonitor
 
-        if self.reference is None:
-            return None
-        if self.state is None or not Path(self.state).exists():
+        if self.state is None or not self.has_state:
+            if self.reference is None:
+                return None
             request = replace(self.request, file=self.reference, table=None, weight=None)
             reference = self.columns_of(request.open(), is_new=False)[2]
             return DriftMonitor(reference, alpha=0.01 if self.alpha is None else self.alpha)
