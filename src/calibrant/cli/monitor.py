@@ -110,8 +110,8 @@ def command(
 
     --no-labels estimates from the probabilities alone what labels will show: right if they are calibrated on these
     rows. With --reference it raises the alarm where scores, or --columns, are spread otherwise than in the rows of that
-    file; at most a share alpha of streams that don't drift ever raises it. A --state that
-    exists has read the reference, and needs it no more.
+    file; at most a share alpha of streams that don't drift ever raises it. A --state that exists has
+    read the reference, and needs it no more.
     """
     from calibrant.monitor import PERIODS, MonitorReport
     from calibrant.validation import check_choice
