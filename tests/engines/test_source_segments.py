@@ -123,7 +123,7 @@ def test_of_many_rows_the_first_fold_says_how_many_rounds(monkeypatch: pytest.Mo
     monkeypatch.setattr(choice, "_MANY_ROWS", 1_000)
     found = in_memory(table)
     of_first = min(found.report_.tried, key=lambda tried: tried.loss)
-    assert found.report_.n_rounds == of_first.n_rounds
+    assert found.report_.n_rounds == round(1.25 * of_first.n_rounds)  # of the fit to all rows
     assert found.report_.tried == usual.report_.tried
     assert found.report_.chosen == "segments"
 

@@ -19,6 +19,8 @@ from calibrant.segments.binning import MISSING, Binning
 Task: TypeAlias = Literal["binary", "classes", "mean"]
 _OBJECTIVES = {"binary": "cross_entropy", "classes": "multiclass", "mean": "regression"}
 _METRICS = {"binary": "cross_entropy", "classes": "multi_logloss", "mean": "l2"}
+#: Share of the columns that a split chooses among, drawn at random, and how many they are at least.
+_COLUMNS_OF_SPLIT, _LEAST_COLUMNS = 0.5, 4
 #: Values of a fit from which a second thread saves more than it costs.
 _THREADED_FROM = 4_000_000
 
@@ -118,6 +120,7 @@ class Boosting:
             "learning_rate": size.rate,
             "min_data_in_leaf": size.least_rows,
             "lambda_l2": size.pull,
+            "feature_fraction_bynode": max(_COLUMNS_OF_SPLIT, min(1.0, _LEAST_COLUMNS / rows.codes.shape[1])),
             "boost_from_average": False,
             "seed": seed,
         }

@@ -91,7 +91,8 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
     makes the trees' gain look a little smaller than it is. The sum of the trees is multiplied by the factor in [0, 1]
     of the least held-out loss. Then the belief that the change gains, by the likelihoods of the rows held out and the
     prior odds of `AutoCalibrator`, multiplies it again; below one half there are no trees. The trees of the result are
-    grown on all rows, for the number of rounds that was chosen.
+    grown on all rows, for as many more rounds than those of the folds as they are more rows. Each split chooses among
+    half of the columns, four at least, drawn at random.
 
     Probabilities are then calibrated within groups, as far as the rows show that they are not; this says nothing of
     other criteria of fairness, and the ranking of rows changes. The same rows in the same order and the same seed give
