@@ -118,12 +118,14 @@ def joined(parts: Sequence[Rows]) -> Rows:
     weight = None
     if any(rows.weight is not None for rows in parts):
         weight = np.concatenate([rows.weights for rows in parts])
-    codes = np.concatenate([rows.codes for rows in parts])
-    beside: dict[str, Any] = {n: np.concatenate([getattr(rows, n) for rows in parts]) for n in parts[0].declared}
+    first = parts[0]
+    labels = None if first.labels is None else Labels(np.concatenate([rows.codes for rows in parts]), first.classes)
+    names = [*first.declared, *([] if first.outcomes is None else ["outcomes"])]
+    beside: dict[str, Any] = {name: np.concatenate([getattr(rows, name) for rows in parts]) for name in names}
     return Rows(
         np.concatenate([rows.scores for rows in parts]),
-        Labels(codes, parts[0].classes),
+        labels,
         weight,
-        input=parts[0].input,
+        input=first.input,
         **beside,
     )

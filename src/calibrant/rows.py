@@ -52,10 +52,10 @@ class Rows:
 
     Rows of weight zero have been dropped. All arrays have one entry per row; what is not known is None, as is `weight`
     where all are one. `scores` are those of the positive class, shape (n,), or one column for each of the sorted
-    classes, shape (n, K), whose names are `columns`. `groups` are columns that name subgroups of rows, `features`
-    columns by which segments are found. Not independent are rows of one `cluster`, numbered from 0, and
-    labels whose spans, from `time` to `label_end`, overlap. `container` is what the scores came in, so that results go
-    out as the same kind.
+    classes, shape (n, K), whose names are `columns`. Scores may be predictions of a number: `outcomes` are what came.
+    `groups` are columns that name subgroups of rows, `features` columns by which segments are found. Not independent
+    are rows of one `cluster`, numbered from 0, and labels whose spans, from `time` to `label_end`, overlap. `container`
+    is what the scores came in, so that results go out as the same kind.
     """
 
     scores: FloatArray
@@ -68,6 +68,7 @@ class Rows:
     cluster: IntArray | None = None
     time: TimeArray | None = None
     label_end: TimeArray | None = None
+    outcomes: FloatArray | None = None
     container: Container = NUMPY
 
     @classmethod
@@ -184,6 +185,7 @@ class Rows:
             cluster=some(self.cluster),
             time=some(self.time),
             label_end=some(self.label_end),
+            outcomes=some(self.outcomes),
         )
 
     def with_scores(self, scores: FloatArray, *, input: InputKind = "probability") -> Rows:

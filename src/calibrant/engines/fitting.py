@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from calibrant.calibrators import Calibrator
 from calibrant.engines.rows import RowReader
@@ -15,9 +15,10 @@ from calibrant.validation import FeatureKind, InputKind, check_both_classes
 
 
 class FeatureCalibrator(Protocol):
-    """What is fitted to features of rows besides their scores, such as SegmentCalibrator."""
+    """What is fitted to features of rows besides their scores: SegmentCalibrator and SegmentMeanCalibrator."""
 
     takes_features: bool
+    takes_numbers: ClassVar[bool]
     score_names_: tuple[str, ...] | None
 
     @property
@@ -59,23 +60,24 @@ def fit(
 
     Parameters
     ----------
-    calibrator : Calibrator or SegmentCalibrator
+    calibrator : Calibrator, SegmentCalibrator or SegmentMeanCalibrator
         Its `input` says what the scores are.
     source, score, label, weight, classes, missing, format, table
-        As in `cb.engines.summarise`. A feature that a row lacks is no missing value.
+        As in `cb.engines.summarise`. A feature that a row lacks is no missing value. For a SegmentMeanCalibrator
+        `score` is the column of predictions, and `label` that of the numbers that came.
     features : sequence of str, optional
-        For a SegmentCalibrator: the columns of features, names or patterns, beside those that it names itself, whose
-        kinds it says. Of the others text and truth values are categories, numbers are numbers; a categorical of a data
-        frame is what its values are.
+        For a calibrator by segments: the columns of features, names or patterns, beside those that it names itself,
+        whose kinds it says. Of the others text and truth values are categories, numbers are numbers; a categorical of a
+        data frame is what its values are.
     cluster, time, label_end : str, optional
-        For a SegmentCalibrator: the columns of what its `fit` takes under these names.
+        For a calibrator by segments: the columns of what its `fit` takes under these names.
     exact : bool or "auto"
         What happens where there are more distinct scores than fit in memory. "auto": the best that the method can,
         with a DataWarning where that is a summary of cells; True: an error in that case; False: cells at once, in one
         pass and without a warning.
     max_distinct : int
-        Distinct scores (rows, for a calibrator of several columns) that may be held in memory. A SegmentCalibrator is
-        always fitted exactly, and holds all rows, as below.
+        Distinct scores (rows, for a calibrator of several columns) that may be held in memory. Calibrators
+        by segments are always fitted exactly, and hold all rows, as below.
 
     Returns
     -------
@@ -99,7 +101,7 @@ def fit(
     - auto of several classes: weights from a sample of the rows, each part fitted to all of them;
     - any other method of one score: a fit to a summary of cells, whose bounds a DataWarning says.
 
-    A SegmentCalibrator takes two passes: one for the levels of categories and the edges of bins, one that keeps each
+    Calibrators by segments take two passes: one for the levels of categories and the edges of bins, one that keeps each
     value of a feature as one byte, and scores and labels as they are. The fit is then that in memory, bit for bit. With
     boosting's own arrays it was measured to take 420 bytes a row for 10 features and a sigmoid of one score, between
     500,000 and 1,000,000 rows, beside 0.4 GB of libraries and batches: some 4.6 GB for 10 million rows.
@@ -113,8 +115,8 @@ def fit(
     """
     if not (isinstance(calibrator, Calibrator) or hasattr(type(calibrator), "fit_stream")):
         raise InvalidTypeError(
-            f"can't fit a {type(calibrator).__name__} to a stream of rows, only a Calibrator or a SegmentCalibrator. "
-            "Read the rows, and pass them to its fit."
+            f"can't fit a {type(calibrator).__name__} to a stream of rows, only a Calibrator, a SegmentCalibrator or a "
+            "SegmentMeanCalibrator. Read the rows, and pass them to its fit."
         )
     calibrator.check_params()
     rows = open_rows(source, format=format, table=table)
@@ -123,6 +125,9 @@ def fit(
     if not isinstance(calibrator, Calibrator):
         kinds = calibrator.named_kinds()
         of |= {**beside, "features": list(dict.fromkeys([*(features or ()), *kinds])), "feature_kinds": kinds}
+        if calibrator.takes_numbers and classes is not None:
+            raise InvalidInputError(f"the labels of a {type(calibrator).__name__} are numbers. Leave classes out.")
+        of["label_is_number"] = calibrator.takes_numbers
         _fit_features(calibrator, RowReader(rows, classes=classes, missing=missing, **of))
         return calibrator
     if named := next((name for name, value in {"features": features, **beside}.items() if value is not None), None):
@@ -156,4 +161,5 @@ def _fit_features(calibrator: FeatureCalibrator, reader: RowReader) -> None:
         )
     calibrator.fit_stream(SourceStream.of(reader))
     reader.warn_of_skipped()
-    calibrator.score_names_ = tuple(reader.score)
+    if not calibrator.takes_numbers:  # whose file has no place for them
+        calibrator.score_names_ = tuple(reader.score)

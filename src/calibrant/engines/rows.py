@@ -23,6 +23,7 @@ from calibrant.errors import (
     warn,
 )
 from calibrant.numerics import BoolArray
+from calibrant.phrases import quoted
 from calibrant.rows import Rows
 from calibrant.tables import (
     SKIP_HINT,
@@ -65,8 +66,8 @@ class RowReader:
     """Reads the rows of a source as checked batches, as often as the source can be read.
 
     Batches are `Rows` with labels of all classes, weights and groups, and features, which may lack values; rows of
-    weight zero are left out. `score` names the columns of scores in the order of the sorted `classes`; `n_rows` is None
-    until a fit has counted them.
+    weight zero are left out. `score` names the columns of scores in the order of the sorted `classes`; with
+    `label_is_number` the labels are outcomes, and there are no classes. `n_rows` is None until a fit has counted them.
     """
 
     def __init__(
@@ -86,9 +87,10 @@ class RowReader:
         missing: Missing = "error",
         features: Sequence[str] = (),
         feature_kinds: Mapping[str, FeatureKind] | None = None,
+        label_is_number: bool = False,
     ) -> None:
         check_both_times(time, label_end)
-        self.input = input
+        self.input, self.label_is_number = input, label_is_number
         self.score = source.select([score] if isinstance(score, str) else list(score))
         (self.label,) = source.select([label])
         extra = [
@@ -112,14 +114,22 @@ class RowReader:
         self._begun: Iterator[Batch] | None = None  # a pass that was begun to see the classes
         self._first_groups: dict[str, Any] = {}
         self._refuse_counted()
-        self.classes = self._find_classes(classes)
+        self.classes = np.empty(0) if label_is_number else self._find_classes(classes)
+        self._match_scores()
+
+    def _match_scores(self) -> None:
+        """Bring the columns of scores into the order of the classes; of predictions of a number there is one."""
+        if self.label_is_number and len(self.score) > 1:
+            raise ShapeError(f"{self.source.name}: {quoted(self.score)} are named as one prediction. Name one column.")
+        if self.label_is_number:
+            return
         if len(self.score) == 1 and len(self.classes) != 2:
             raise ShapeError(
                 f"{self.labels} holds {len(self.classes)} classes, {self.classes.tolist()[:20]!r}, for one score "
                 "column. Name one score column per class."
             )
         if len(self.score) > 1:
-            places = match_classes(self.score, self.classes.tolist(), name=source.name)
+            places = match_classes(self.score, self.classes.tolist(), name=self.source.name)
             self.score = self.score if places is None else [self.score[place] for place in places]
 
     @property
@@ -212,12 +222,25 @@ class RowReader:
         else:
             columns = [as_scores(_array(table, n), name=f"column {n!r} of {where}").values for n in self.score]
             scores = as_scores(np.column_stack(columns), name=where, input=self.input).values
-        labels = Labels(self._encode(batch, self.classes), self.classes)
+        labels, outcomes = None, None
+        if self.label_is_number:
+            outcomes = as_scores(_array(table, self.label), name=f"column {self.label!r} of {where}").values
+        else:
+            labels = Labels(self._encode(batch, self.classes), self.classes)
         named = dict.fromkeys(name for name in (self.group, self.cluster) if name is not None)
         groups = {name: self._check_groups(table, name, where) for name in named}
         start, end = self._check_times(table, where)
         features = {name: self._check_feature(batch, name) for name in self.features} or None
-        rows = Rows(scores, labels, None, self.input, groups=groups, features=features, time=start, label_end=end)
+        rows = Rows(
+            scores,
+            labels,
+            input=self.input,
+            groups=groups,
+            features=features,
+            time=start,
+            label_end=end,
+            outcomes=outcomes,
+        )
         kept = None if self.keep is None else _array(table, self.keep)
         if self.weight is None:
             return CheckedBatch(rows, where, kept)

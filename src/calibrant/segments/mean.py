@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +13,16 @@ from calibrant.document_field import DocumentField
 from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.numerics import LARGEST, LEAST, FloatArray
 from calibrant.phrases import count, listed
+from calibrant.row_stream import RowStream
 from calibrant.rows import Rows, read_rows
 from calibrant.segments.encoded import EncodedRows
+from calibrant.segments.streaming import encode_stream
 from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
 from calibrant.storable import register
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
+    Labels,
     Scores,
     as_scores,
     as_weight,
@@ -70,7 +74,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
     called = "a calibrator of numbers"
     fit_call = "fit(predictions, y, features=features)"
     next_command = "calibrant apply {} new.csv --score PREDICTION -o out.csv"
-    takes_features = True
+    takes_features = takes_numbers = True
     score_argument = makes = "predictions"
     default_column = "calibrated"
     input = "score"
@@ -126,21 +130,38 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         MissingPackageError
             If LightGBM is not installed.
         """
-        self.check_trees()
+        self.check_params()
         outcomes, values = _read_numbers(y, "y").values, _read_numbers(predictions, "predictions").values
         check_same_length(values.size, outcomes.size, "predictions", "y")
         weight = as_weight(sample_weight, values.size, rows="predictions")
-        if values.size < 2 * self.cv:
-            raise InvalidInputError(f"predictions has {count(values.size, 'row')}. Pass {2 * self.cv} at least.")
-        # what folds are spread by, as classes are: whether an outcome lies above the middle
         what: dict[str, Any] = {"features": feature_columns(features), "feature_kinds": self.named_kinds()}
         what |= {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
-        above = outcomes > np.median(outcomes)
-        names = ("predictions", "y")
-        rows = read_rows(values, above, input="score", classes=[False, True], names=names, **what)
-        return self._fit_rows(rows, outcomes if weight is None else outcomes[weight > 0.0])
+        unknown = np.zeros(values.size, dtype=np.bool_)
+        rows = read_rows(values, unknown, input="score", classes=[False, True], names=("predictions", "y"), **what)
+        rows = replace(rows, outcomes=outcomes if weight is None else outcomes[weight > 0.0])
+        self._check_number(rows.n_rows, "predictions")
+        return self._fit_encoded(EncodedRows.of(rows))
 
-    def _fit_rows(self, rows: Rows, outcomes: FloatArray) -> Self:
+    def check_params(self) -> None:
+        """Raise if a constructor argument can't be used."""
+        self.check_trees()
+
+    def fit_stream(self, stream: RowStream) -> Self:
+        """Fit to rows with features and outcomes that are read in two passes: the fit in memory."""
+        encoded = encode_stream(stream)
+        self._check_number(encoded.rows.n_rows, stream.labels)
+        return self._fit_encoded(encoded)
+
+    def _check_number(self, n_rows: int, name: str) -> None:
+        if n_rows < 2 * self.cv:
+            raise InvalidInputError(f"{name} has {count(n_rows, 'row')}. Pass {2 * self.cv} at least.")
+
+    def _fit_encoded(self, encoded: EncodedRows) -> Self:
+        outcomes = encoded.rows.outcomes
+        assert outcomes is not None  # noqa: S101 - for the type checker
+        # what folds are spread by, as classes are: whether an outcome lies above the middle
+        above = Labels((outcomes > np.median(outcomes)).view(np.uint8), np.array([False, True]))
+        rows = replace(encoded.rows, labels=above)
         w, x = rows.weights, rows.scores
         x_mean, y_mean = np.average(x, weights=w), np.average(outcomes, weights=w)
         spread = np.average((x - x_mean) ** 2, weights=w)
@@ -148,7 +169,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         slope, intercept = float(slope), float(y_mean - slope * x_mean)
         line = intercept + slope * x
         scale = float(np.sqrt(np.average((outcomes - line) ** 2, weights=w))) or 1.0
-        self.grow(EncodedRows.of(rows), "mean", line / scale, outcomes / scale)
+        self.grow(replace(encoded, rows=rows), "mean", line / scale, outcomes / scale)
         self.slope_, self.intercept_, self.scale_, self.n_rows_ = slope, intercept, scale, rows.n_rows
         return self
 

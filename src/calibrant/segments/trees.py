@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class TreesOnFeatures(Configured):
     They look at the margins too, which are their first columns.
     """
 
+    #: Whether the labels that it is fitted to are numbers, not classes.
+    takes_numbers: ClassVar[bool] = False
     categorical: Names
     numeric: Names
     cv: int
