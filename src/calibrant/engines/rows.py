@@ -119,9 +119,10 @@ class RowReader:
 
     def _match_scores(self) -> None:
         """Bring the columns of scores into the order of the classes; of predictions of a number there is one."""
-        if self.label_is_number and len(self.score) > 1:
-            raise ShapeError(f"{self.source.name}: {quoted(self.score)} are named as one prediction. Name one column.")
         if self.label_is_number:
+            if len(self.score) > 1:
+                names = quoted(self.score)
+                raise ShapeError(f"{self.source.name}: {names} are named as one prediction. Name one column.")
             return
         if len(self.score) == 1 and len(self.classes) != 2:
             raise ShapeError(

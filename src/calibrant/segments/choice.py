@@ -3,10 +3,10 @@
 Two sizes, and the next one on the side of the better of them, are first grown on the rows without one fold until the
 loss on that fold has not fallen for a while. The size of the least loss is grown without each fold in turn, and as many
 rounds are taken as give the least loss over all folds; of the fit to all rows as many more as it has rows more. What
-they gain is measured with the rounds that are best on the other folds: the least of many losses is too good
-by chance, most of all where clusters are few. Of many rows the first fold alone says how many rounds there are, so that
-one fold after the other is grown and forgotten. The sum of the trees is then shrunk: by the factor of the least
-held-out loss, and by what is left of the belief that the change gains at all, which is the rule of `AutoCalibrator`.
+they gain is measured with the rounds that are best on the other folds: the least of many losses is too good by chance,
+most of all where clusters are few. Of many rows the first fold alone says how many rounds there are, so that one fold
+after the other is grown and forgotten. The sum of the trees is then shrunk: by the factor of the least held-out loss,
+and by what is left of the belief that the change gains at all, which is the rule of `AutoCalibrator`.
 """
 
 from __future__ import annotations
