@@ -91,6 +91,7 @@ def test_rows_without_an_outcome_are_told_or_left_out(tmp_path: Path) -> None:
         ({"y": ["a", "b"] * 50}, {}, "column 'y' of .* row 0: 'a' is not a number"),
         ({"y": [np.inf] * 100}, {}, "column 'y' of .* row 0: inf"),
         ({"p": [np.inf] * 100}, {}, "column 'p' of .* row 0: inf"),
+        ({"p": [], "q": [], "y": []}, {}, "the columns has no rows. Pass at least one"),
         ({}, {"score": ["p", "q"]}, "'p', 'q' are named as one prediction. Name one column."),
         ({}, {"features": None}, "a SegmentMeanCalibrator is fitted to features"),
         ({}, {"features": ["q", "y"]}, "column 'y' is the label"),

@@ -64,7 +64,7 @@ def test_nothing_at_all_is_refused(spark: Any) -> None:
     frame = spark.createDataFrame(rows(10)).filter("p > 2")
     with pytest.raises(ShapeError, match="the Spark data frame has no rows"):
         summarise(frame)
-    with pytest.raises(InvalidInputError, match="the Spark data frame has no row with weight"):
+    with pytest.raises(ShapeError, match="the Spark data frame has no rows"):
         summarise(frame, classes=[False, True])
 
 

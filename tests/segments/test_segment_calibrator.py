@@ -360,6 +360,19 @@ def test_two_columns_that_are_calibrated_one_by_one_gain_too() -> None:
     np.testing.assert_array_equal(again.predict_proba(np.c_[1.0 - new, new], features=seen), q)
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_columns_that_no_split_can_use_do_not_end_the_growth(seed: int) -> None:
+    """A split chooses among half of the columns, which may be such ones only."""
+    rng = np.random.default_rng(seed)
+    p, age = rng.random(N), rng.uniform(20.0, 80.0, N)
+    y = rng.random(N) < np.where(age < AGE_OFF, p**2, p)
+    rare = {f"rare{j}": (np.arange(N) % (N // 12) == j).astype(float) for j in range(25)}  # of 12 rows each
+    fitted = cb.SegmentCalibrator("sigmoid").fit(p, y, features={"age": age, **rare})
+    assert min(tried.n_rounds for tried in fitted.report_.tried) >= 6
+    q = fitted.predict_proba([0.5, 0.5], features={"age": [30.0, 60.0], **{name: [0.0, 0.0] for name in rare}})
+    np.testing.assert_allclose(q, [0.25, 0.5], atol=0.1)
+
+
 def test_constant_scores_leave_the_features() -> None:
     _, _, features = rows(24)
     rng = np.random.default_rng(25)

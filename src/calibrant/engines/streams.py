@@ -15,7 +15,15 @@ from calibrant.engines.folding import SummaryBuilder, has_too_many_scores
 from calibrant.engines.partitions import pooled_summary
 from calibrant.engines.rows import RowReader
 from calibrant.engines.spark_cells import cell_table, has_more_scores
-from calibrant.errors import DataWarning, InvalidInputError, InvalidLabelError, unknown_name, warn
+from calibrant.errors import (
+    CalibrantError,
+    DataWarning,
+    InvalidInputError,
+    InvalidLabelError,
+    ShapeError,
+    unknown_name,
+    warn,
+)
 from calibrant.fitted import positive_score
 from calibrant.quantised import CellTable, QuantisedSummary
 from calibrant.row_stream import added, joined, summed
@@ -308,8 +316,10 @@ class SourceStream:
             raise InvalidInputError(f"{what}. Pass a larger max_distinct, exact='auto', or another method.")
         warn(f"{what}: it is fitted to cells of neighbouring scores ({cells.bounds.in_words})", DataWarning)
 
-    def _no_rows(self) -> InvalidInputError:
+    def _no_rows(self) -> CalibrantError:
         name = self.reader.source.name
+        if self.reader.weight is None:
+            return ShapeError(f"{name} has no rows. Pass at least one.")
         return InvalidInputError(f"{name} has no row with weight. Give at least one a positive weight.")
 
 

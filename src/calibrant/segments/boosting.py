@@ -21,6 +21,8 @@ _OBJECTIVES = {"binary": "cross_entropy", "classes": "multiclass", "mean": "regr
 _METRICS = {"binary": "cross_entropy", "classes": "multi_logloss", "mean": "l2"}
 #: Share of the columns that a split chooses among, drawn at random, and how many they are at least.
 _COLUMNS_OF_SPLIT, _LEAST_COLUMNS = 0.5, 4
+#: Draws of columns for the first split of a tree, until one of them can be split.
+_MOST_DRAWS = 20
 #: Values of a fit from which a second thread saves more than it costs.
 _THREADED_FROM = 4_000_000
 
@@ -135,8 +137,8 @@ class Boosting:
         self._booster.add_valid(self._part(held_out), "held out")
 
     def grow(self) -> bool:
-        """Add one round; return whether there was nothing to split."""
-        return bool(self._booster.update())
+        """Add one round; return whether there was nothing to split, whichever columns were drawn."""
+        return all(self._booster.update() for _ in range(_MOST_DRAWS))
 
     def loss(self) -> float:
         """Return the mean loss on the rows that are watched; of numbers half the squared error."""
