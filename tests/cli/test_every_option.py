@@ -382,9 +382,9 @@ def test_each_option_of_a_call_matters(
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     monkeypatch.setenv("COLUMNS", "100")
-    # fits without each fold and the search for trees take most of a call: two folds and two sizes change as much
+    # fits without each fold and the search for trees take most of a call: two folds and few rounds change as much
     monkeypatch.setattr(fit, "_MOST_FOLDS", 2)
-    monkeypatch.setattr(choice, "SIZES", choice.SIZES[:2])
+    monkeypatch.setattr(choice, "MOST_ROUNDS", 20)
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     if "--mlflow" in line:
         pytest.importorskip("mlflow", reason="mlflow-skinny is not installed")
