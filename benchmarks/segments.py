@@ -6,10 +6,10 @@ columns are left out and so is the multicalibration error, which is measured by 
 calibration error over segments of up to two features, in standard deviations. "auto" is `AutoCalibrator`, "segments"
 `SegmentCalibrator`, both as they come. Scores are moved into [1e-6, 1 - 1e-6] for all.
 
-The size of the trees, their rate and pull were chosen on half A of the tables; two of half B, flights and TV16, are
-among those that constants of `AutoCalibrator`, the first stage, were chosen on. Standard errors are between tables.
-A method harms where its mean log loss on the judged rows is above that of the scores, beyond noise: by two standard
-errors of the paired difference.
+The size of the trees, their rate, pull and share of columns were chosen on half A of the tables; two of half B,
+flights and TV16, are among those that constants of `AutoCalibrator`, the first stage, were chosen on. Standard errors
+are between tables. A method harms where its mean log loss on the judged rows is above that of the scores, beyond
+noise: by two standard errors of the paired difference.
 """
 
 from __future__ import annotations

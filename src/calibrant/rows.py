@@ -284,6 +284,7 @@ def read_rows(
     cluster: ArrayLike | None = None,
     time: ArrayLike | None = None,
     label_end: ArrayLike | None = None,
+    outcomes: FloatArray | None = None,
 ) -> Rows:
     """Check all that describes rows, match columns of scores to classes by name, and drop rows of weight zero.
 
@@ -291,7 +292,8 @@ def read_rows(
     `where` the file whose columns the others are; `classes` are all classes, sorted, where `y` may lack some;
     `pos_label` is the positive one of two labels, by default the larger; with `both_classes`, rows of one class only
     are refused; with `sum_to_one`, each row of K probabilities must sum to one; without `match_names`, columns stand
-    in the order of the classes, whatever they are called. Raises CalibrantError where an argument can't be used.
+    in the order of the classes, whatever they are called; `outcomes` have been checked. Raises CalibrantError where an
+    argument can't be used.
     """
     try:
         checked = as_scores(scores, name=names[0], input=input, sum_to_one=sum_to_one, takes_one_column=True)
@@ -330,6 +332,7 @@ def read_rows(
         cluster=None if cluster is None else _grouped(cluster, "cluster", n, names[0], where).codes.astype(np.int64),
         time=start,
         label_end=end,
+        outcomes=outcomes,
         container=checked.container,
     )
     return rows.counted()

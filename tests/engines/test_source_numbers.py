@@ -111,6 +111,8 @@ def test_too_few_rows_are_refused_where_they_stand() -> None:
         engines.fit(cb.SegmentMeanCalibrator(), table.to_pydict(), features=FEATURES)
     with pytest.raises(InvalidInputError, match="predictions has 9 rows"):
         in_memory(table)
+    with pytest.raises(InvalidInputError, match="predictions has 9 rows to fit to"):  # of 20, the others without weight
+        in_memory(numbers(20), sample_weight=np.arange(20) < 9)
 
 
 @pytest.mark.parametrize("kind", SOURCES)

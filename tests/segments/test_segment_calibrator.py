@@ -380,4 +380,7 @@ def test_constant_scores_leave_the_features() -> None:
     fitted = cb.SegmentCalibrator().fit(np.full(N, 0.5), y, features=features)
     ages = np.arange(20.0, 80.0)
     q = fitted.predict_proba(np.full(60, 0.5), features={"age": ages, "city": ["Bonn"] * 60})
+    truth = np.where(ages < AGE_OFF, 0.2, 0.6)
+    assert np.sqrt(np.mean((q - truth) ** 2)) < 0.035
+    assert np.abs(q - truth).max() < 0.08
     np.testing.assert_allclose([q[ages < AGE_OFF].mean(), q[ages >= AGE_OFF].mean()], [0.2, 0.6], atol=0.03)

@@ -102,7 +102,10 @@ def test_a_document_with_a_scale_that_no_fit_has_is_refused(scale: float, match:
         ({"y": np.array([np.nan] * 20)}, "y row 0"),
         ({"y": np.zeros(19)}, "19"),
         ({"features": None}, "features is a NoneType"),
-        ({"predictions": np.zeros(3), "y": np.zeros(3), "features": {"a": [1, 2, 3]}}, "3 rows. Pass 10 at least"),
+        (
+            {"predictions": np.zeros(3), "y": np.zeros(3), "features": {"a": [1, 2, 3]}},
+            "3 rows to fit to. Pass 10 at least",
+        ),
     ],
 )
 def test_mistakes_are_told(change, match) -> None:

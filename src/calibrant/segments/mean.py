@@ -25,7 +25,6 @@ from calibrant.validation import (
     Labels,
     Scores,
     as_scores,
-    as_weight,
     at_first,
     check_same_length,
     feature_columns,
@@ -133,12 +132,10 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         self.check_params()
         outcomes, values = _read_numbers(y, "y").values, _read_numbers(predictions, "predictions").values
         check_same_length(values.size, outcomes.size, "predictions", "y")
-        weight = as_weight(sample_weight, values.size, rows="predictions")
         what: dict[str, Any] = {"features": feature_columns(features), "feature_kinds": self.named_kinds()}
         what |= {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
-        unknown = np.zeros(values.size, dtype=np.bool_)
-        rows = read_rows(values, unknown, input="score", classes=[False, True], names=("predictions", "y"), **what)
-        rows = replace(rows, outcomes=outcomes if weight is None else outcomes[weight > 0.0])
+        what |= {"outcomes": outcomes, "classes": [False, True], "names": ("predictions", "y")}
+        rows = read_rows(values, np.zeros(values.size, dtype=np.bool_), input="score", **what)
         self._check_number(rows.n_rows, "predictions")
         return self._fit_encoded(EncodedRows.of(rows))
 
@@ -154,7 +151,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
 
     def _check_number(self, n_rows: int, name: str) -> None:
         if n_rows < 2 * self.cv:
-            raise InvalidInputError(f"{name} has {count(n_rows, 'row')}. Pass {2 * self.cv} at least.")
+            raise InvalidInputError(f"{name} has {count(n_rows, 'row')} to fit to. Pass {2 * self.cv} at least.")
 
     def _fit_encoded(self, encoded: EncodedRows) -> Self:
         outcomes = encoded.rows.outcomes

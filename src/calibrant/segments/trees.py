@@ -95,7 +95,8 @@ class TreesOnFeatures(Configured):
         if choice.share > 0.0:
             boosting = Boosting(data, choice.size, seed=self.seed)
             for _ in range(choice.n_rounds):
-                boosting.grow()
+                if boosting.grow():
+                    break
             trees = boosting.trees(binning, choice.n_rounds, choice.share)
         self.columns_, self.report_, self.trees_ = encoded.columns, SegmentReport.of(choice), trees
 
