@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.common import echo, table, write_json, write_page
+from calibrant.cli.common import echo, prose, table, write_json, write_page
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.monitor_rows import file_places
 from calibrant.cli.monitor_state import load_state, open_state, write_state
@@ -214,4 +214,4 @@ class UnlabelledRequest:
         if monitor is not None:
             echo("drift: logarithm of the evidence, of the column that differs most")
         for text in (f"{found['headline']}. {found['advice']}", found["assumption"], *notes):
-            echo(f"\n{text}")
+            echo(prose(f"\n{text}"))
