@@ -288,9 +288,9 @@ def parts_of_groups(units: Units, codes: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def gaps(rows: Rows) -> FloatArray:
-    """Return probability less outcome of one column, or of the top label and each class, one column for each."""
+    """Return score less outcome of one column, or of the top label and each class, one column for each."""
     if rows.is_binary:
-        return (rows.scores - rows.positive)[:, None]
+        return -rows.residuals[:, None]
     top = rows.top_label()
     return np.column_stack((top.scores - top.positive, rows.scores - np.eye(rows.n_classes)[rows.codes]))
 

@@ -41,8 +41,8 @@ _FIX = "Fit the calibrator again, or leave the provenance out."
 class RowHash:
     """A hash of rows in their order: scores, weight and the place of the label among the sorted classes.
 
-    Of forecasts of a number, these are their columns, weight and outcome. Each row is these numbers, as little-endian
-    float64, so that batches give what the whole gives.
+    Of predictions of a number the outcome is the label; of forecasts their columns are the scores. Each row is these
+    numbers, as little-endian float64, so that batches give what the whole gives.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class RowHash:
 
     def update(self, rows: Rows) -> Self:
         """Add rows to the hash."""
-        return self.update_numbers(rows.scores, rows.weights, rows.codes)
+        return self.update_numbers(rows.scores, rows.weights, rows.codes if rows.outcomes is None else rows.outcomes)
 
     def update_numbers(self, scores: FloatArray, weight: FloatArray, labels: npt.NDArray[Any]) -> Self:
         """Add rows to the hash, given by their numbers; `scores` may have several columns."""
@@ -125,7 +125,8 @@ class Provenance(Plain):
         Number of rows, those of weight zero left out.
     rows_sha256 : str
         Hash of the rows in their order. Each row counts as its scores, its weight and the place of its label among the
-        sorted classes, or as the columns of a forecast, the weight and the outcome, as little-endian float64.
+        sorted classes, or as a prediction or the columns of a forecast, the weight and the outcome, as little-endian
+        float64.
     out_of_fold : OutOfFold or None
         What the scores were worth before, and after a calibration that had not seen them, where this was measured.
     calibrant : str

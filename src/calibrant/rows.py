@@ -125,6 +125,11 @@ class Rows:
         return self.checked_labels().positive
 
     @property
+    def residuals(self) -> FloatArray:
+        """What came less the score of each row, shape (n,): an outcome, or 1 where it is positive and 0 where not."""
+        return (self.positive if self.outcomes is None else self.outcomes) - self.scores
+
+    @property
     def weights(self) -> FloatArray:
         """The weight of each row, shape (n,)."""
         return np.ones(self.n_rows) if self.weight is None else self.weight
@@ -336,6 +341,22 @@ def read_rows(
         container=checked.container,
     )
     return rows.counted()
+
+
+def read_number_rows(predictions: ArrayLike, y: ArrayLike, *, names: tuple[str, ...], **what: Any) -> Rows:
+    """Check predictions of a number and what came, and what else describes the rows; `what` is as in `read_rows`."""
+    values, outcomes = as_column(predictions, names[0]).values, as_column(y, names[1]).values
+    check_same_length(values.size, outcomes.size, *names[:2])
+    no_classes = np.zeros(values.size, dtype=np.bool_)
+    return read_rows(values, no_classes, names=names, input="score", classes=_BINARY, outcomes=outcomes, **what)
+
+
+def as_column(values: ArrayLike, name: str) -> Scores:
+    """Check one finite number per row."""
+    checked = as_scores(values, name=name, input="score", sum_to_one=False)
+    if checked.values.ndim != 1:
+        raise InvalidInputError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
+    return checked
 
 
 def _refuse_swapped(scores: ArrayLike, y: ArrayLike, names: tuple[str, ...]) -> None:

@@ -70,6 +70,7 @@ class Evidence:
         *,
         is_certain: bool = False,
         at_once: float | None = None,
+        called: str = "log loss",
     ) -> tuple[AutoReport, FloatArray]:
         """Return the report and the weights that count: those given, drawn to the scores as they are, or these alone.
 
@@ -77,7 +78,8 @@ class Evidence:
         that has not seen it; `of_blend` gives them of candidates by their weights. Where both the scores as they are
         and the blend are given half of the belief after their likelihoods, Bayes's rule draws the weights; below that
         nothing is changed. `at_once` is the logarithm of a Bayes factor of all rows for a change: the mean of it and of
-        what rows held out gain counts. Scores that are certain, some of them exactly 0 or 1, are not left alone.
+        what rows held out gain counts. Scores that are certain, some of them exactly 0 or 1, are not left alone. The
+        reason has the loss as it is `called`.
         """
         alone = loss.get(NONE)
         leaks = np.array([name not in _WITHOUT_RATES for name in loss], dtype=np.float64)
@@ -95,7 +97,7 @@ class Evidence:
             self._candidate(name, values, alone, leak, share)
             for (name, values), leak, share in zip(loss.items(), leaks.tolist(), shown.tolist(), strict=True)
         ]
-        reason = _reason(blend, chosen, belief, is_certain=is_certain)
+        reason = _reason(blend, chosen, belief, called, is_certain=is_certain)
         tried.sort(key=lambda c: c.log_loss)
         return AutoReport(tuple(tried), blend, chosen, reason, self.rows.n_rows, len(self.folds)), used
 
@@ -150,15 +152,15 @@ def gather(
     return evidence, outputs, weights
 
 
-def _reason(blend: Candidate, chosen: str, belief: float, *, is_certain: bool) -> str:
+def _reason(blend: Candidate, chosen: str, belief: float, loss: str, *, is_certain: bool) -> str:
     if np.isnan(blend.difference):
         return "Raw scores are no probabilities: they can't be left alone."
     figures = f"{figure(blend.difference, sign=True)} out of fold, standard error {figure(blend.standard_error)}"
     if is_certain:
-        return f"Changed: some scores are exactly 0 or 1, which no rows can show (log loss {figures})."
+        return f"Changed: some scores are exactly 0 or 1, which no rows can show ({loss} {figures})."
     if chosen == NONE:
-        return f"Left alone: log loss would change by {figures}, which is no clear gain."
+        return f"Left alone: {loss} would change by {figures}, which is no clear gain."
     drawn = f"; the change has {belief:.0%} of the weight, the evidence being thin" if belief < 0.95 else ""
     if blend.difference >= 0.0:
-        return f"Changed: all rows at once ask for another shift or slope of the logits (log loss {figures}{drawn})."
-    return f"Changed: log loss falls ({figures}{drawn})."
+        return f"Changed: all rows at once ask for another shift or slope of the logits ({loss} {figures}{drawn})."
+    return f"Changed: {loss} falls ({figures}{drawn})."

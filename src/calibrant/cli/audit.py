@@ -8,7 +8,7 @@ import click
 
 from calibrant.cli.common import echo, json_option, level_option, new_command, prose, seed_option, table, write_json
 from calibrant.cli.data import Request
-from calibrant.cli.table_options import data_options, segment_options
+from calibrant.cli.table_options import NUMBERS, check_of_numbers, data_options, segment_options
 from calibrant.phrases import bracketed, count, figure, p_value
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _MANY_ROWS, _BYTES_PER_NUMBER = 1 << 22, 150
 @click.option("--bins", default=5, metavar="N", help="Ranges that a column of many numbers is cut into.")
 @click.option("--max-levels", default=20, metavar="N", help="Levels of a category, the rarer ones taken together.")
 @click.option("--draws", default=499, metavar="N", help="Draws that p-values rest on.")
+@NUMBERS
 @level_option("finding nothing off where nothing is")
 @seed_option("draws")
 @click.option("--most", type=click.IntRange(min=1), default=15, metavar="N", help="Rows to print.")
@@ -38,6 +39,7 @@ def command(
     bins: int,
     max_levels: int,
     draws: int,
+    numbers: bool,
     level: float,
     seed: int,
     most: int,
@@ -50,15 +52,19 @@ def command(
     them. The error of a segment is the largest sum of gaps between outcome and probability over any range of scores,
     in standard deviations; p-values are right for the search over all segments at once.
 
+    With --numbers labels are numbers, and scores predictions of them: the gaps are those between number and prediction.
+
     --cluster, or --time and --label-end, say that rows are not independent: they then tell less.
     """
     from calibrant.metrics import SegmentSettings, audit_rows
 
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=bins, max_levels=max_levels)
+    if numbers:
+        check_of_numbers(options, "positive", "input", "classes", "calibrator")
     opened = Request(**options).open()
     if opened.n_rows is not None and opened.n_rows >= _MANY_ROWS:
         opened.tell_of_memory("Segments are found among", _BYTES_PER_NUMBER * len([*opened.score, *opened.features]))
-    found = opened.read()
+    found = opened.read_numbers() if numbers else opened.read()
     audited = audit_rows(found.rows, settings, level=level, n_draws=draws, rng=seed)
     if as_json:
         source = found.columns.source

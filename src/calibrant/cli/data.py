@@ -64,6 +64,8 @@ class Request:
     calibrator_group: str | None = None
     #: Other columns that no row may lack a value in, such as those of costs.
     needed: tuple[str, ...] = ()
+    #: Columns that are text, whatever they look like.
+    text: tuple[str, ...] = ()
 
     def open(self) -> OpenedFile:
         """Open the file, and find the columns of scores, groups and features."""
@@ -86,7 +88,7 @@ class Request:
         inputs = source.select(score or ["p"]) if fitted is None else fitted.required
         models = named_models(self.versus, self.score, source, inputs)
         read = [*inputs, *(name for columns in models.values() for name in columns), *source.select(self.beside)]
-        source = source if fitted is None else source.with_text(fitted.as_text)
+        source = source.with_text(self.text if fitted is None else fitted.as_text)
         source = opened_for(self.missing, source, list(dict.fromkeys([*read, *groups])))
         if fitted is not None:
             source = CalibratedSource(source, fitted)
@@ -257,23 +259,10 @@ class OpenedFile:
         import numpy as np
 
         from calibrant.rows import read_rows
-        from calibrant.tables import check_numbers, refuse_missing
         from calibrant.validation import NUMPY
 
-        of, where = self.request, self.source.name
-        beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
-        columns = list(dict.fromkeys([*self.score, *of.beside, *self.groups]))
-        table = self.source.read(list(dict.fromkeys([*columns, *self.features]))) if table is None else table
-        if table.num_rows == 0:
-            raise ShapeError(f"{where} is empty. Pass at least one row.")
-        where = f"the complete rows of {where}" if self.source.n_skipped else where
-        where = where if are_all else f"the counted rows of {where}"
-        for name in [*self.score, *([] if of.weight is None else [of.weight])]:
-            check_numbers(table.column(name), called(name, where))
-        kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
-        kinds |= {of.label: InvalidLabelError} | ({} if of.weight is None else {of.weight: InvalidWeightError})
-        refuse_missing(table.select(columns), where, kinds)
-        given: dict[str, Any] = {k: None if name is None else table.column(name) for k, name in beside.items()}
+        of = self.request
+        table, where = self._checked(table, are_all=are_all)
         known = self._known_classes(table.column(of.label).type)
         is_one = len(self.score) == 1
         scores = table.column(self.score[0]) if is_one else table.select(self.score)
@@ -289,9 +278,7 @@ class OpenedFile:
                 classes=None if known is None else sorted(known),
                 both_classes=both_classes,
                 groups={name: table.column(name) for name in self.groups},
-                features={name: table.column(name) for name in self.features} or None,
-                feature_kinds=dict.fromkeys(self._categorical(), "category"),
-                **given,
+                **self._beside(table),
             )
         except InvalidProbabilityError as error:
             more = self._classes_without_column(table.column(of.label)) if "sum to" in str(error) else ""
@@ -310,6 +297,56 @@ class OpenedFile:
             values = np.take(values, [self.score.index(name) for name in matched.score], axis=1)
         rows = replace(rows, scores=values, labels=labels, columns=tuple(matched.score), container=NUMPY)
         return FileRows(matched, rows, table.num_rows)
+
+    def read_numbers(self) -> FileRows:
+        """Read predictions of a number, and what came, into memory, and check them."""
+        from calibrant.rows import read_number_rows
+        from calibrant.validation import NUMPY
+
+        of = self.request
+        if len(self.score) > 1:
+            raise ShapeError(f"--score names {quoted(self.score)} as one prediction. Name one column.")
+        table, where = self._checked(None, numbers=(of.label,))
+        (name,) = self.score
+        names = called(name, where), called(of.label, where), called(of.weight or "", where)
+        rows = read_number_rows(
+            table.column(name), table.column(of.label), names=names, where=where, **self._beside(table)
+        )
+        columns = FileColumns(of, self.source, self.score, self.groups, [], None, "predictions of a number")
+        return FileRows(columns, replace(rows, container=NUMPY), table.num_rows)
+
+    def _checked(
+        self, table: pa.Table | None, *, are_all: bool = True, numbers: tuple[str, ...] = ()
+    ) -> tuple[pa.Table, str]:
+        """Read the columns, if there is no table of them, and check that there are numbers and no gaps.
+
+        `numbers` are columns of numbers beside scores and weights. Returns the table and what messages call it.
+        """
+        from calibrant.tables import check_numbers, refuse_missing
+
+        of, where = self.request, self.source.name
+        columns = list(dict.fromkeys([*self.score, *of.beside, *self.groups]))
+        table = self.source.read(list(dict.fromkeys([*columns, *self.features]))) if table is None else table
+        if table.num_rows == 0:
+            raise ShapeError(f"{where} is empty. Pass at least one row.")
+        where = f"the complete rows of {where}" if self.source.n_skipped else where
+        where = where if are_all else f"the counted rows of {where}"
+        for name in [*self.score, *numbers, *([] if of.weight is None else [of.weight])]:
+            check_numbers(table.column(name), called(name, where))
+        kinds: dict[str, type[CalibrantError]] = dict.fromkeys(self.score, InvalidScoreError)
+        kinds |= {of.label: InvalidLabelError} | ({} if of.weight is None else {of.weight: InvalidWeightError})
+        refuse_missing(table.select(columns), where, kinds)
+        return table, where
+
+    def _beside(self, table: pa.Table) -> dict[str, Any]:
+        """Return weights, features, and what rows share, as `read_rows` takes them."""
+        of = self.request
+        beside = {"sample_weight": of.weight, "cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+        return {
+            "features": {name: table.column(name) for name in self.features} or None,
+            "feature_kinds": dict.fromkeys(self._categorical(), "category"),
+            **{key: None if name is None else table.column(name) for key, name in beside.items()},
+        }
 
     def _classes_without_column(self, labels: pa.ChunkedArray) -> str:
         """Say that there are fewer columns of scores than classes, if there are."""
@@ -388,3 +425,13 @@ class OpenedFile:
         score = [score[place] for place in places]
         pairs = listed([f"{name} = {label!r}" for name, label in zip(score, classes, strict=True)], most=_MOST_NAMED)
         return FileColumns(self.request, self.source, score, self.groups, classes, None, f"classes {how}: {pairs}")
+
+
+def read_counted(source: RowSource, columns: list[str], weight: str | None) -> pa.Table:
+    """Read columns of the rows whose weight is above zero."""
+    import numpy as np
+
+    if weight is None:
+        return source.read(columns)
+    table = source.read(list(dict.fromkeys([*columns, weight])))
+    return table.filter(np.asarray(table.column(weight), dtype=np.float64) > 0.0).select(columns)

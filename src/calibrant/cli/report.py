@@ -9,7 +9,7 @@ import click
 
 from calibrant.cli.common import echo, level_option, new_command, progress, seed_option, with_options, write_page
 from calibrant.cli.costs import COST_OPTIONS, asks_for_decisions, read_problem, read_with_costs, with_costs
-from calibrant.cli.data import FileRows, OpenedFile, Request
+from calibrant.cli.data import FileRows, OpenedFile, Request, read_counted
 from calibrant.cli.models import hinting_at_versus, read_models
 from calibrant.cli.option_texts import check_output, check_suffix
 from calibrant.cli.table_options import data_options, segment_options
@@ -150,17 +150,12 @@ def _about(found: FileRows, title: str) -> About:
 
 def scores_before(opened: OpenedFile, found: FileRows) -> tuple[Calibrated, list[str]]:
     """Read the scores of the same rows before the calibrator, and return them with the names of their columns."""
-    import numpy as np
-
     from calibrant.engines import CalibratedSource
     from calibrant.report import Calibrated
 
-    source, weight = opened.source, opened.request.weight
+    source = opened.source
     assert isinstance(source, CalibratedSource)  # noqa: S101
     columns = source.columns
-    table = source.source.read(list(dict.fromkeys([*columns.inputs, *([] if weight is None else [weight])])))
-    if weight is not None:
-        table = table.filter(np.asarray(table.column(weight), dtype=np.float64) > 0.0)
-    scores = columns.rows(table.select(columns.inputs)).scores
+    scores = columns.rows(read_counted(source.source, columns.inputs, opened.request.weight)).scores
     rows = found.rows.with_scores(scores, input=columns.fitted.input)
     return Calibrated(columns.fitted, rows), list(columns.score)

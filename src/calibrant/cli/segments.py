@@ -5,34 +5,34 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calibrant.cli import choices, common
+from calibrant.cli import choices, common, segment_numbers
 from calibrant.cli.completing import Names
-from calibrant.cli.data import FileRows, OpenedFile, Request
-from calibrant.cli.evaluate import as_model_table
+from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.fit import fit_large, new_calibrator, out_of_fold_values, table_of_values
 from calibrant.cli.option_texts import check_output, check_suffix, split_list, with_label_end
 from calibrant.cli.report import report_on, scores_before
-from calibrant.cli.table_options import data_options, segment_options
+from calibrant.cli.segment_changes import (
+    AFTER,
+    BEFORE,
+    NO_FEATURES,
+    Change,
+    as_table,
+    audit_lines,
+    audits_of,
+    with_features_of,
+)
+from calibrant.cli.table_options import NUMBERS, data_options, segment_options
 from calibrant.errors import InvalidInputError, InvalidLabelError
-from calibrant.phrases import count, figure, listed, p_value
+from calibrant.phrases import count, listed
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
-    from calibrant.metrics import Audit, ModelComparison, SegmentSettings
-    from calibrant.numerics import FloatArray
-    from calibrant.rows import Rows
     from calibrant.segments import SegmentCalibrator
-
-#: Segments that the table shows; JSON has them all.
-_MOST_SEGMENTS = 10
-_BEFORE, _AFTER = "before", "after"
-_NO_FEATURES = "name the columns of features, --features age,region, or a saved --calibrator that was fitted to some."
 
 
 @click.group(
@@ -55,6 +55,7 @@ def command() -> None:
     examples=[
         "calibrant segments fit scores.parquet --label y --score p --features age,region,sex -o calibrator.json",
         "calibrant segments fit scores.csv --features 'x_*,zip' --categorical zip --cluster patient -o c.json",
+        "calibrant segments fit claims.csv --numbers --label cost --score predicted --features age,region -o c.json",
     ],
 )
 @data_options("dependence", "missing")
@@ -68,9 +69,18 @@ def command() -> None:
     help="The calibrator of the scores, as of calibrant fit.",
 )
 @click.option("--input", metavar="KIND", help="What the scores are: probability, logit, score.  [default: probability]")
+@NUMBERS
 @common.seed_option("the folds and intervals")
 def fit_command(
-    file: str, output: str, method: str, input: str | None, seed: int, depth: int, min_rows: int, **options: Any
+    file: str,
+    output: str,
+    method: str,
+    input: str | None,
+    numbers: bool,
+    seed: int,
+    depth: int,
+    min_rows: int,
+    **options: Any,
 ) -> None:
     """Fit a calibrator to the scores, labels and features in FILE, and save it.
 
@@ -86,7 +96,8 @@ def fit_command(
 
     --depth and --min-rows are of the segments that are listed, before and after; they don't change the fit.
 
-    Labels are classes. Predictions of a number are corrected by cb.SegmentMeanCalibrator in Python.
+    Labels are classes. With --numbers they are numbers, and scores are predictions of their mean: these are corrected
+    by a line, and by trees where in the columns of --features that is not enough.
 
     --cluster, or --time and --label-end, say that rows are not independent, as in calibrant fit.
     """
@@ -96,6 +107,9 @@ def fit_command(
     from calibrant.provenance import Provenance
 
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows)
+    if numbers:
+        segment_numbers.fit(file, output, settings, seed, options | {"input": input})
+        return
     single = new_segments(method, input, seed, options)
     check_output(output, file)
     opened = Request(file, **with_label_end(options)).open()
@@ -117,9 +131,8 @@ def fit_command(
     lines, out_of_fold = ("No out-of-fold figures: a class has fewer than two rows.", None)
     if values:
         lines, out_of_fold = table_of_values(values, n_folds, found.rows, seed)
-        lines += (
-            f"\n\n{audit_lines(_audits(values, found.rows, settings, seed), see='calibrant segments evaluate --json')}"
-        )
+        audits = audits_of(values, found.rows, settings, seed)
+        lines += f"\n\n{audit_lines(audits, see='calibrant segments evaluate --json')}"
     known = Provenance.of_batches([found.rows], source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(single, output, metadata=metadata, provenance=known)
     suffix = Path(found.columns.source.name).suffix or ".csv"
@@ -137,10 +150,7 @@ def _numbers_explained() -> Iterator[None]:
     except InvalidLabelError as error:
         if "can't be continuous" not in str(error):
             raise
-        raise InvalidLabelError(
-            f"{error} Predictions of a number are corrected within segments by cb.SegmentMeanCalibrator in Python, "
-            "which calibrant apply and calibrant export take."
-        ) from None
+        raise InvalidLabelError(f"{error} Of predictions of a number, pass --numbers.") from None
 
 
 def new_segments(method: str, input: str | None, seed: int, options: Mapping[str, Any]) -> SegmentCalibrator:
@@ -168,24 +178,6 @@ def describe(fitted: SegmentCalibrator) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Rows before calibration and after it, how they were held out, and what was read."""
-
-    found: FileRows
-    values: dict[str, FloatArray]
-    how: str
-
-    def compared(self, level: float, seed: int) -> ModelComparison | None:
-        """Return the scores of both with their paired differences; None where there are none before."""
-        from calibrant.metrics import SCORE_BINS, check_settings, compare_model_rows
-
-        if _BEFORE not in self.values:
-            return None
-        rows = {when: self.found.rows.with_scores(q) for when, q in self.values.items()}
-        return compare_model_rows(rows, check_settings(SCORE_BINS, level, seed), self.how)
-
-
 @command.command(
     "evaluate",
     short_help="Measure what calibration by segments changes.",
@@ -197,11 +189,12 @@ class Change:
 @data_options("calibrator", "input", "dependence", "missing")
 @segment_options()
 @click.option("--method", type=Names(choices.METHODS), default="auto", metavar="NAME", help="As of segments fit.")
+@NUMBERS
 @common.level_option()
 @common.seed_option("folds, intervals and draws")
 @common.json_option
 def evaluate_command(
-    method: str, level: float, seed: int, depth: int, min_rows: int, as_json: bool, **options: Any
+    method: str, numbers: bool, level: float, seed: int, depth: int, min_rows: int, as_json: bool, **options: Any
 ) -> None:
     """Measure what calibration by segments changes: scores and the error within segments, before and after.
 
@@ -211,16 +204,18 @@ def evaluate_command(
 
     The error of a segment is the largest sum of gaps between outcome and probability over a range of scores, in
     standard deviations; the p-value of the worst one is right for the search over all of them.
+
+    With --numbers, or a --calibrator of numbers, labels are numbers and scores predictions of them: these are measured
+    by their squared errors, and segments by the gaps between number and prediction.
     """
     from calibrant.metrics import SegmentSettings
 
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows)
-    if options["calibrator"] is None:
-        change = _out_of_fold(method, seed, options)
-    else:
-        change = _by_calibrator(options)
+    change = segment_numbers.change_of(seed, options, are_said=numbers)
+    if change is None:
+        change = _out_of_fold(method, seed, options) if options["calibrator"] is None else _by_calibrator(options)
     compared = change.compared(level, seed)
-    audits = _audits(change.values, change.found.rows, settings, seed)
+    audits = audits_of(change.values, change.found.rows, settings, seed)
     if as_json:
         scores = {} if compared is None else compared.to_dict()
         segments = {when: found.to_dict() for when, found in audits.items()}
@@ -232,14 +227,14 @@ def evaluate_command(
         common.echo("The scores before are no probabilities, which could be compared.\n")
     else:
         common.echo(common.prose(f"{compared.verdict}\n"))
-        common.echo(f"{as_model_table(compared)}\n")
+        common.echo(f"{as_table(compared)}\n")
     common.echo(audit_lines(audits))
 
 
 def _out_of_fold(method: str, seed: int, options: dict[str, Any]) -> Change:
     """Calibrate each fold of a file by a fit to the others."""
     if not options["features"]:
-        raise InvalidInputError(_NO_FEATURES)
+        raise InvalidInputError(NO_FEATURES)
     of_rows = {**with_label_end(options), "input": None}
     single = new_segments(method, options["input"], seed, options)
     found = _opened(of_rows).read(input=single.input, both_classes=True)
@@ -254,8 +249,8 @@ def _by_calibrator(options: dict[str, Any]) -> Change:
     opened = _opened(with_known_features(options))
     found = opened.read()
     before = scores_before(opened, found)[0].before
-    values = {} if before is None else {_BEFORE: before.scores}
-    return Change(found, {**values, _AFTER: found.rows.scores}, "given data")
+    values = {} if before is None else {BEFORE: before.scores}
+    return Change(found, {**values, AFTER: found.rows.scores}, "given data")
 
 
 def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
@@ -267,15 +262,14 @@ def with_known_features(options: dict[str, Any]) -> dict[str, Any]:
     if options["features"]:
         return options
     if options["calibrator"] is None:
-        raise InvalidInputError(_NO_FEATURES)
+        raise InvalidInputError(NO_FEATURES)
     fitted = persistence.load_as(Fitted, options["calibrator"])
     if not isinstance(fitted, SegmentCalibrator):
         raise InvalidInputError(
             f"{options['calibrator']} holds a {type(fitted).__name__}, which doesn't say what features rows have. Name "
             "their columns: --features age,region."
         )
-    categorical = [column.name for column in fitted.columns_ if column.kind == "category"]
-    return {**options, "features": tuple(column.name for column in fitted.columns_), "categorical": tuple(categorical)}
+    return with_features_of(fitted, options)
 
 
 def _opened(options: dict[str, Any]) -> OpenedFile:
@@ -283,62 +277,6 @@ def _opened(options: dict[str, Any]) -> OpenedFile:
     opened = Request(**options).open()
     opened.check_held("segments are found among rows")
     return opened
-
-
-def _audits(values: Mapping[str, FloatArray], rows: Rows, settings: SegmentSettings, seed: int) -> dict[str, Audit]:
-    """Search the segments of the rows with each of several probabilities."""
-    from calibrant.metrics import audit_rows
-
-    return {when: audit_rows(rows.with_scores(q), settings, rng=seed) for when, q in values.items()}
-
-
-def audit_lines(found: Mapping[str, Audit], *, see: str = "--json") -> str:
-    """Return the worst segment and how many are off, before and after, and a table of those that were off by most.
-
-    `see` says what lists all of these.
-    """
-    from calibrant.metrics import MulticalibrationError, change_in_words
-
-    errors = {when: MulticalibrationError.of_audit(audit) for when, audit in found.items()}
-    rows = [
-        (
-            when,
-            each.segment,
-            f"{each.sigma:.2f}",
-            p_value(each.p_value),
-            figure(each.error),
-            f"{len(found[when].off):,}",
-        )
-        for when, each in errors.items()
-    ]
-    first, last = next(iter(found.values())), found[_AFTER]
-    if not first.findings:
-        return first.verdict
-    title = f"Multicalibration error, the worst of {count(len(first.findings), 'segment')}:"
-    lines = [title, common.table(("", "worst segment", "sigma", "p", "error", "off"), rows, left=2)]
-    later = {finding.label: finding for finding in last.findings}
-    shown = [each for each in first.off[:_MOST_SEGMENTS] if each.label in later] if first is not last else []
-    if not shown:
-        return "\n".join([*lines, last.verdict])
-    table = []
-    for each in shown:
-        after = later[each.label]
-        sigmas = (f"{each.sigma:.1f}", f"{after.sigma:.1f}")
-        gaps = (figure(each.gap, sign=True), figure(after.gap, sign=True))
-        table.append((each.label, f"{each.n:,}", *sigmas, *gaps, "off still" if after.is_off else ""))
-    header = ("segment", "n", "sigma before", "after", "gap before", "after", "")
-    left = len(first.off) - len(shown)
-    more = [f"and {count(left, 'more segment')}: see {see}"] if left else []
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Segments that were off, the worst first (gap: predicted less observed):",
-            common.table(header, table),
-            *more,
-            change_in_words(first, last),
-        ]
-    )
 
 
 @command.command(

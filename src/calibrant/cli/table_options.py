@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from calibrant.cli import choices
 from calibrant.cli.common import with_options
 from calibrant.cli.option_texts import LAYOUT, said_format
 from calibrant.cli.project import with_project_defaults
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, InvalidInputError
 
 if TYPE_CHECKING:
     from calibrant.tables import FormatLike
@@ -69,6 +69,19 @@ _OPTIONS = {
         )
     ],
 }
+
+
+NUMBERS = click.option("--numbers", is_flag=True, help="Labels are numbers, and scores are predictions of them.")
+
+
+def check_of_numbers(options: Mapping[str, Any], *of_classes: str) -> None:
+    """Refuse those options of classes that were given with --numbers."""
+    if (name := next((name for name in of_classes if options[name] is not None), None)) is None:
+        return
+    fix = "Leave one out."
+    if name == "calibrator":
+        fix = "Measure what a calibrator makes of predictions by calibrant segments evaluate."
+    raise InvalidInputError(f"--{name} is of classes, and labels that are numbers have none. {fix}")
 
 
 def segment_options(*, required: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -23,9 +23,10 @@ def widest_walks(
 ) -> None:
     """Raise `widest`, shape (DRAWS,), to the largest range of the sums of a segment, times the `scale` of the segment.
 
-    `codes` is the segment of each row, `tie` the number of its tie, rising; `steps` has shape (n, DRAWS).
+    `codes` is the segment of each row, `tie` the number of its tie, rising; `steps` has shape (n, DRAWS), and `scale`
+    (n_segments, DRAWS).
     """
-    n_segments = scale.size
+    n_segments = len(scale)
     sums = np.zeros((n_segments, DRAWS))
     high = np.zeros((n_segments, DRAWS))
     low = np.zeros((n_segments, DRAWS))
@@ -46,4 +47,4 @@ def widest_walks(
         for d in range(DRAWS):
             s = sums[c, d]
             reach = max(high[c, d], s) - min(low[c, d], s)
-            widest[d] = max(widest[d], reach * scale[c])
+            widest[d] = max(widest[d], reach * scale[c, d])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from calibrant.numerics import FloatArray, IntArray
 from calibrant.phrases import count, deviations, difference, p_value, percent_level
 from calibrant.readable import Readable, rows_as_columns
 from calibrant.results import plain
-from calibrant.rows import Rows
-from calibrant.validation import ArrayLike, as_generator, check_fraction, check_integer
+from calibrant.rows import Rows, read_number_rows
+from calibrant.validation import ArrayLike, as_generator, check_choice, check_fraction, check_integer
 
+#: What is predicted: the probability of a class, or a number.
+Target: TypeAlias = Literal["class", "number"]
 #: Draws of the search on calibrated rows: p-values are at least one over one more.
 DRAWS = 499
 #: Columns of a finding that stand last in tables.
@@ -42,20 +44,20 @@ class Finding(Readable):
         The cumulative calibration error in standard deviations, by which segments are ranked; infinite where what had
         probability 0 happened and nothing else could vary.
     error : float
-        The cumulative calibration error in units of probability: the gap, summed over the rows in the worst range of
-        scores, over all rows of the segment.
+        The cumulative calibration error in units of probability, or of the outcome: the gap, summed over the rows in
+        the worst range of scores, over all rows of the segment.
     p_value : float
         Chance that calibrated predictions have a segment with as large a `sigma`, among all that were looked at.
     predicted, observed : float
-        Mean prediction, and rate of what was predicted.
+        Mean prediction, and rate of what was predicted, or mean outcome.
     gap : float
-        Mean prediction minus rate: above zero where predictions are too high.
+        `predicted` minus `observed`: above zero where predictions are too high.
     low, high : float
         Bounds of the gap, which hold for all segments at once.
     scores : tuple of float
         The worst range of scores: between these the error adds up.
     score_gap : float
-        Mean prediction minus rate of the rows in this range.
+        The gap of the rows in this range.
     is_off : bool
         Whether the p-value is at most 1 less the level of the audit.
     """
@@ -133,6 +135,8 @@ class Audit(Readable):
         Segments with fewer rows.
     n_draws : int
         Draws that p-values rest on.
+    target : str
+        What was predicted: "class" or "number".
     """
 
     findings: tuple[Finding, ...]
@@ -144,6 +148,7 @@ class Audit(Readable):
     n_rows: int
     n_left_out: int
     n_draws: int
+    target: Target = "class"
     _left_to_frames = ("n_eff", "predicted", "observed", "low", "high", "scores_from", "scores_to")
 
     @property
@@ -181,6 +186,7 @@ def audit(
     *,
     features: object,
     categorical: Collection[str] = (),
+    target: Target = "class",
     depth: int = 2,
     min_rows: int = 50,
     n_bins: int = 5,
@@ -206,6 +212,9 @@ def audit(
         rows without a value make a segment of their own.
     categorical : sequence of str
         Columns of whole numbers that are names, such as codes of places, and are to be taken by value.
+    target : {"class", "number"}
+        What is predicted. With "number", `y_true` holds outcomes and `y_prob` predictions of their mean, finite numbers
+        of shape (n,), as `SegmentMeanCalibrator` takes and makes them.
     depth : int
         How many features are crossed: 1 for their values, 2 also for those of each pair; 0 for all rows together.
     min_rows : int
@@ -270,19 +279,30 @@ def audit(
     ('sex = f, city = Rome', 0.002)
     """
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes, "pos_label": pos_label}
-    rows = segment_rows(y_true, y_prob, features, categorical, sample_weight=sample_weight, **what)
+    rows = segment_rows(y_true, y_prob, features, categorical, target=target, sample_weight=sample_weight, **what)
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=n_bins, max_levels=max_levels)
     return audit_rows(rows, settings, level=level, n_draws=n_draws, rng=rng)
 
 
 def segment_rows(
-    y_true: ArrayLike, y_prob: ArrayLike, features: object, categorical: Collection[str], **what: Any
+    y_true: ArrayLike,
+    y_prob: ArrayLike,
+    features: object,
+    categorical: Collection[str],
+    *,
+    target: Target = "class",
+    **what: Any,
 ) -> Rows:
     """Check the arguments of a metric, with features if there are any, of which those in `categorical` are names."""
     kinds = dict.fromkeys([categorical] if isinstance(categorical, str) else categorical, "category")
     if kinds and features is None:
         raise InvalidInputError("categorical= names columns of features, and there are none. Leave it out.")
-    return measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
+    check_choice("target", target, get_args(Target))
+    if target == "class":
+        return measured_rows(y_true, y_prob, features=features, feature_kinds=kinds, **what)
+    if named := next((name for name in ("classes", "pos_label") if what.pop(name, None) is not None), None):
+        raise InvalidInputError(f'{named} is of classes, and with target="number" there are none. Leave it out.')
+    return read_number_rows(y_prob, y_true, names=("y_prob", "y_true"), features=features, feature_kinds=kinds, **what)
 
 
 def audit_rows(
@@ -322,6 +342,7 @@ def audit_rows(
         rows.n_rows,
         segments.n_left_out,
         drawn.size,
+        "class" if rows.outcomes is None else "number",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.metrics.audit import DRAWS, Audit, audit_rows, segment_rows
+from calibrant.metrics.audit import DRAWS, Audit, Target, audit_rows, segment_rows
 from calibrant.metrics.segments import SegmentSettings
 from calibrant.phrases import capitalised, count, deviations, figure, p_value
 from calibrant.results import Plain
@@ -25,8 +25,8 @@ class MulticalibrationError(Plain):
     p_value : float
         Chance that calibrated predictions have a segment with as large a `sigma`, among all that were looked at.
     error : float
-        The error in units of probability: the gap, summed over the rows in the worst range of scores, over all rows of
-        the segment.
+        The error in units of probability, or of the outcome: the gap, summed over the rows in the worst range of
+        scores, over all rows of the segment.
     error_of_all : float
         The error that all rows would have, were it as many standard deviations: `sigma` times that of the error of all
         rows. By it, segments of different sizes can be compared. Where nothing could vary, `error`.
@@ -36,6 +36,8 @@ class MulticalibrationError(Plain):
         Which rows they are, in words.
     n, n_segments : int
         Number of rows of the segment, and of segments that were looked at.
+    target : str
+        What was predicted: "class" or "number".
     """
 
     sigma: float
@@ -46,6 +48,7 @@ class MulticalibrationError(Plain):
     segment: str
     n: int
     n_segments: int
+    target: Target = "class"
 
     @classmethod
     def of_audit(cls, found: Audit) -> MulticalibrationError:
@@ -60,13 +63,15 @@ class MulticalibrationError(Plain):
             worst.label,
             worst.n,
             len(found.findings),
+            found.target,
         )
 
     @property
     def words(self) -> str:
         """The error in words."""
+        unit = " in probability" if self.target == "class" else ""
         return (
-            f"{capitalised(deviations(self.sigma))} (p {p_value(self.p_value)}), {figure(self.error)} in probability: "
+            f"{capitalised(deviations(self.sigma))} (p {p_value(self.p_value)}), {figure(self.error)}{unit}: "
             f"{self.segment}, the worst of {count(self.n_segments, 'segment')}."
         )
 
@@ -77,6 +82,7 @@ def multicalibration_error(
     *,
     features: object,
     categorical: Collection[str] = (),
+    target: Target = "class",
     depth: int = 2,
     min_rows: int = 50,
     n_bins: int = 5,
@@ -128,6 +134,6 @@ def multicalibration_error(
     ('age 20 to 29, city = Rome', 8.6, 0.002)
     """
     what = {"cluster": cluster, "time": time, "label_end": label_end, "classes": classes, "pos_label": pos_label}
-    rows = segment_rows(y_true, y_prob, features, categorical, sample_weight=sample_weight, **what)
+    rows = segment_rows(y_true, y_prob, features, categorical, target=target, sample_weight=sample_weight, **what)
     settings = SegmentSettings.checked(depth=depth, min_rows=min_rows, n_bins=n_bins, max_levels=max_levels)
     return MulticalibrationError.of_audit(audit_rows(rows, settings, n_draws=n_draws, rng=rng))

@@ -155,7 +155,7 @@ class Report(pages.PageReport):
         if decisions is None and (costs is not None or per is not None):
             raise InvalidInputError("costs and per are of a problem. Pass problem, or leave them out.")
         named = None if groups is None else {group_name or series_name(groups) or "group": groups}
-        known = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
+        known: dict[str, Any] = {"groups": named, "cluster": cluster, "time": time, "label_end": label_end}
         scores: Any = None
         if calibrator is not None:
             if pos_label is not None or classes is not None:

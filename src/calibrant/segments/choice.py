@@ -137,7 +137,10 @@ def _weigh(data: BoostingRows, added: FloatArray, rows: Rows, splits: list[Split
     evidence = Evidence(rows, splits, DesignEffects.of(rows), leak=0.0)
     candidates = {NONE: losses(0.0)[None, :], SEGMENTS: losses(1.0)[None, :]}
     report, weights = evidence.weigh(
-        candidates, lambda weights: losses(float(weights[1]))[None, :], np.array([1.0 - share, share])
+        candidates,
+        lambda weights: losses(float(weights[1]))[None, :],
+        np.array([1.0 - share, share]),
+        called="half the squared error" if data.task == "mean" else "log loss",
     )
     return float(weights[1]), report
 

@@ -14,7 +14,7 @@ from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.numerics import LARGEST, LEAST, FloatArray
 from calibrant.phrases import count, listed
 from calibrant.row_stream import RowStream
-from calibrant.rows import Rows, read_rows
+from calibrant.rows import Rows, as_column, read_number_rows
 from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.streaming import encode_stream
 from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
@@ -22,11 +22,10 @@ from calibrant.storable import register
 from calibrant.terms import Builder, Term
 from calibrant.validation import (
     ArrayLike,
+    InputKind,
     Labels,
     Scores,
-    as_scores,
     at_first,
-    check_same_length,
     feature_columns,
 )
 
@@ -53,8 +52,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
     scale_ : float
         The standard deviation of what the line leaves, in units of the outcomes: trees are grown in units of it.
     trees_, columns_, report_
-        As in `SegmentCalibrator`; losses in the report are Gaussian log losses, half the squared error in units of
-        `scale_`, without the constant.
+        As in `SegmentCalibrator`; losses in the report are half the squared error, in units of `scale_`.
     n_rows_ : int
         Number of rows with weight.
 
@@ -76,8 +74,8 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
     takes_features = takes_numbers = True
     score_argument = makes = "predictions"
     default_column = "calibrated"
-    input = "score"
-    score_names_ = None
+    input: InputKind = "score"
+    score_names_: tuple[str, ...] | None = None
     takes_one = True
     widths = (1,)
     slope_: float
@@ -97,6 +95,11 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
     @property
     def n_numbers(self) -> int:
         return 3 + self.n_tree_numbers
+
+    @property
+    def least_rows(self) -> int:
+        """How many rows it is fitted to at least: two in each fold."""
+        return 2 * self.cv
 
     @property
     def is_fitted(self) -> bool:
@@ -130,18 +133,18 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
             If LightGBM is not installed.
         """
         self.check_params()
-        outcomes, values = _read_numbers(y, "y").values, _read_numbers(predictions, "predictions").values
-        check_same_length(values.size, outcomes.size, "predictions", "y")
         what: dict[str, Any] = {"features": feature_columns(features), "feature_kinds": self.named_kinds()}
         what |= {"sample_weight": sample_weight, "cluster": cluster, "time": time, "label_end": label_end}
-        what |= {"outcomes": outcomes, "classes": [False, True], "names": ("predictions", "y")}
-        rows = read_rows(values, np.zeros(values.size, dtype=np.bool_), input="score", **what)
-        self._check_number(rows.n_rows, "predictions")
-        return self._fit_encoded(EncodedRows.of(rows))
+        return self.fit_rows(read_number_rows(predictions, y, names=("predictions", "y"), **what))
 
     def check_params(self) -> None:
         """Raise if a constructor argument can't be used."""
         self.check_trees()
+
+    def fit_rows(self, rows: Rows) -> Self:
+        """Fit to checked rows with features and outcomes."""
+        self._check_number(rows.n_rows, "predictions")
+        return self._fit_encoded(EncodedRows.of(rows))
 
     def fit_stream(self, stream: RowStream) -> Self:
         """Fit to rows with features and outcomes that are read in two passes: the fit in memory."""
@@ -150,8 +153,8 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         return self._fit_encoded(encoded)
 
     def _check_number(self, n_rows: int, name: str) -> None:
-        if n_rows < 2 * self.cv:
-            raise InvalidInputError(f"{name} has {count(n_rows, 'row')} to fit to. Pass {2 * self.cv} at least.")
+        if n_rows < self.least_rows:
+            raise InvalidInputError(f"{name} has {count(n_rows, 'row')} to fit to. Pass {self.least_rows} at least.")
 
     def _fit_encoded(self, encoded: EncodedRows) -> Self:
         outcomes = encoded.rows.outcomes
@@ -213,7 +216,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         return [column]
 
     def read_scores(self, scores: ArrayLike, name: str, *, in_given_order: bool = False) -> Scores:  # noqa: ARG002
-        checked = _read_numbers(scores, name)
+        checked = as_column(scores, name)
         low, high = self.score_range
         beyond = (checked.values < low) | (checked.values > high)
         if beyond.any():
@@ -262,10 +265,3 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
             parts["scale"].refuse(f"is outside [{_LEAST_SCALE:.2g}, {_LARGEST_SCALE:.2g}], where that of any fit is")
         made.decode_trees(parts)
         return made
-
-
-def _read_numbers(values: ArrayLike, name: str) -> Scores:
-    checked = as_scores(values, name=name, input="score", sum_to_one=False)
-    if checked.values.ndim != 1:
-        raise InvalidInputError(f"{name} has shape {checked.values.shape}. Pass one number per row, shape (n,).")
-    return checked

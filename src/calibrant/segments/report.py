@@ -30,6 +30,8 @@ class SegmentReport(Readable):
     decision : AutoReport
         The held-out loss of the scores by their own calibration ("none"), of the whole trees ("segments") and of the
         part of them that is used, or would be (its `blend`), with the differences and their standard errors.
+    of_numbers : bool
+        Whether losses are half the squared error, of predictions of a number, and not log losses.
     """
 
     tried: tuple[TriedSize, ...]
@@ -37,11 +39,12 @@ class SegmentReport(Readable):
     n_rounds: int
     share: float
     decision: AutoReport
+    of_numbers: bool = False
 
     @classmethod
-    def of(cls, choice: Choice) -> SegmentReport:
+    def of(cls, choice: Choice, *, of_numbers: bool = False) -> SegmentReport:
         """Return the report of a choice."""
-        return cls(choice.tried, choice.size.leaves, choice.n_rounds, choice.share, choice.report)
+        return cls(choice.tried, choice.size.leaves, choice.n_rounds, choice.share, choice.report, of_numbers)
 
     @property
     def chosen(self) -> Chosen:
@@ -60,7 +63,7 @@ class SegmentReport(Readable):
         return {"tried": tried, **rest, "decision": self.decision.encode()}
 
     @classmethod
-    def decode(cls, field: DocumentField) -> SegmentReport:
+    def decode(cls, field: DocumentField, *, of_numbers: bool = False) -> SegmentReport:
         """Return the report that a document holds."""
         parts = field.members(("tried", "leaves", "n_rounds", "share", "decision"))
         share = parts["share"].share()
@@ -70,13 +73,14 @@ class SegmentReport(Readable):
             parts["n_rounds"].integer(minimum=0),
             share,
             AutoReport.decode(parts["decision"]),
+            of_numbers,
         )
 
     def _columns(self) -> dict[str, Sequence[Any]]:
         rows = [*sorted(self.decision.candidates, key=lambda each: each.name != NONE), self.decision.blend]
         return {
             "candidate": [*(each.name for each in rows[:-1]), "blend" if self.chosen == "none" else "as used"],
-            "log_loss": [each.log_loss for each in rows],
+            "half_squared_error" if self.of_numbers else "log_loss": [each.log_loss for each in rows],
             "difference": [each.difference for each in rows],
             "standard_error": [each.standard_error for each in rows],
         }

@@ -98,7 +98,8 @@ class TreesOnFeatures(Configured):
                 if boosting.grow():
                     break
             trees = boosting.trees(binning, choice.n_rounds, choice.share)
-        self.columns_, self.report_, self.trees_ = encoded.columns, SegmentReport.of(choice), trees
+        self.report_ = SegmentReport.of(choice, of_numbers=self.takes_numbers)
+        self.columns_, self.trees_ = encoded.columns, trees
 
     def moved(self, margins: FloatArray, features: Features | None) -> FloatArray:
         """Return the margins with what the trees add to them."""
@@ -159,7 +160,7 @@ class TreesOnFeatures(Configured):
         names = [column.name for column in self.columns_]
         if len(set(names)) < len(names):
             parts["columns"].refuse("names a column twice")
-        self.report_ = SegmentReport.decode(parts["report"])
+        self.report_ = SegmentReport.decode(parts["report"], of_numbers=self.takes_numbers)
         self.trees_ = None if parts["trees"].value is None else self._decode_map(parts["trees"])
 
     def _decode_map(self, field: DocumentField) -> TreesMap:
