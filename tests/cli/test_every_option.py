@@ -90,6 +90,7 @@ LINES: dict[str, tuple[str, ...]] = {
         "credit.parquet --features region,q --depth 1 --min-rows 280 --level 0.8 --most 1",
         "credit.parquet --features z,client --categorical client --bins 3 --max-levels 4 --draws 99 --seed 4",
         "credit.parquet --features region --json",
+        "credit.parquet --numbers --label w --score z --features region",
     ),
     "decide curve": (
         *(*ROWS[:-1], *MEASURED, *POSITIVE),
@@ -233,12 +234,14 @@ LINES: dict[str, tuple[str, ...]] = {
         "credit.parquet --calibrator isotonic.json --features region",
         "credit.parquet --features z,client --categorical client --seed 3 --json",
         "credit.parquet --features region,q --depth 1 --min-rows 250 --level 0.9 --json",
+        "credit.parquet --numbers --label w --score z --features region",
     ),
     "segments fit": (
         *(f"{line} --features region --method sigmoid -o c.json" for line in ROWS[1:]),
         "credit.parquet --score z --input logit --features region --method sigmoid -o c.json",
         "credit.parquet --features region,w --categorical w --depth 1 --seed 3 -o c.json",
         "credit.parquet --features region,w --min-rows 250 -o c.json",
+        "credit.parquet --numbers --label w --score z --features region -o c.json",
     ),
     "segments report": (
         *(f"{line} --features region -o page.html" for line in (*ROWS[1:], *MEASURED, *POSITIVE)),

@@ -81,10 +81,10 @@ def test_labels_that_are_numbers_hear_of_what_corrects_numbers(run: Run, people:
     pq.write_table(people.append_column("visits", people["p"]), "numbers.parquet")
     told = run("segments fit numbers.parquet --label visits --features age -o c.json")
     assert told.exit_code == 2
-    assert "Predictions of a number are corrected within segments by cb.SegmentMeanCalibrator in Python" in told.output
+    assert "Of predictions of a number, pass --numbers." in told.output
     pq.write_table(people.append_column("half", people["city"]), "text.parquet")
     told = run("segments fit text.parquet --label half --features age -o c.json")
-    assert "SegmentMeanCalibrator" not in told.output
+    assert "--numbers" not in told.output
 
 
 @pytest.mark.parametrize("file", ["people.parquet", "people.csv"])
@@ -109,7 +109,7 @@ def test_fit_saves_the_librarys_calibrator_and_says_what_changes(run: Run, peopl
 def test_fit_names_the_command_that_lists_all_segments(
     run: Run, people: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrant.cli.segments._MOST_SEGMENTS", 1)
+    monkeypatch.setattr("calibrant.cli.segment_changes._MOST_SEGMENTS", 1)
     of = "people.parquet --features age,city --method sigmoid"
     assert re.search(
         r"more segments?: see calibrant segments evaluate --json$",

@@ -84,7 +84,7 @@ def as_table(found: Audit, most: int) -> str:
     rows = []
     for one in found.findings[:most]:
         gap, bounds = figure(one.gap, sign=True), bracketed(one.low, one.high)
-        worst = f"{one.scores[0]:.3g} to {one.scores[1]:.3g}", figure(one.score_gap, sign=True)
+        worst = one.at_scores, figure(one.score_gap, sign=True)
         figures = (f"{one.n:,}", f"{one.sigma:.1f}", p_value(one.p_value), gap, bounds, *worst)
         rows.append((one.label, *figures, "off" if one.is_off else ""))
     left = len(found.findings) - len(rows)

@@ -62,7 +62,8 @@ def fit(file: str, output: str, settings: SegmentSettings, seed: int, options: d
             lines, out_of_fold = _measured(change, settings, seed)
     known = Provenance.of_batches(rows, source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(single, output, metadata={"label": options["label"]}, provenance=known)
-    common.echo(f"{read}\n{_describe(single)}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
+    told = common.prose(f"{read}\n{_describe(single)}")
+    common.echo(f"{told}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
     suffix, named, score = Path(opened.source.name).suffix or ".csv", shlex.quote(output), shlex.quote(opened.score[0])
     label = shlex.quote(options["label"])
     common.echo(f"Next:  calibrant apply {named} new{suffix} --score {score} -o out{suffix}")
@@ -176,7 +177,7 @@ def _measured(change: Change, settings: SegmentSettings, seed: int) -> tuple[str
     found = OutOfFold.of(_FOLDS, _LEVEL, scores, list(compared.after))
     title = f"Out of fold ({_FOLDS} folds; each row corrected by a fit that has not seen it):"
     segments = audit_lines(audits_of(change.values, rows, settings, seed), see=f"{_EVALUATE} --numbers --json")
-    return f"{title}\n{as_table(compared)}\n{compared.verdict}\n\n{segments}", found
+    return f"{title}\n{as_table(compared)}\n{common.prose(compared.verdict)}\n\n{segments}", found
 
 
 def _describe(fitted: SegmentMeanCalibrator) -> str:

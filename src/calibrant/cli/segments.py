@@ -137,7 +137,8 @@ def fit_command(
     persistence.save(single, output, metadata=metadata, provenance=known)
     suffix = Path(found.columns.source.name).suffix or ".csv"
     named = shlex.quote(output)
-    common.echo(f"{found.describe()}\n{describe(single)}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
+    told = common.prose(f"{found.describe()}\n{describe(single)}")
+    common.echo(f"{told}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
     common.echo(f"Next:  calibrant apply {named} new{suffix} -o out{suffix}")
     common.echo(f"       calibrant segments evaluate new{suffix} --calibrator {named}")
 

@@ -91,11 +91,15 @@ class Finding(Readable):
     def words(self) -> str:
         """What is off, in words."""
         way = "high" if self.score_gap > 0.0 else "low"
-        low, high = self.scores
         return (
-            f"{self.label}, predictions too {way} by {difference(abs(self.score_gap))} at scores {low:.3g} to "
-            f"{high:.3g} ({count(self.n, 'row')}, {deviations(self.sigma)}, p {p_value(self.p_value)})"
+            f"{self.label}, predictions too {way} by {difference(abs(self.score_gap))} at scores {self.at_scores} "
+            f"({count(self.n, 'row')}, {deviations(self.sigma)}, p {p_value(self.p_value)})"
         )
+
+    @property
+    def at_scores(self) -> str:
+        """The worst range of scores in words."""
+        return " to ".join(f"{end:.3g}" if abs(end) < 1_000.0 else f"{end:,.0f}" for end in self.scores)
 
     def row(self) -> dict[str, Any]:
         """Return the figures with plain names, as a row of a table."""
@@ -260,12 +264,19 @@ def audit(
     of a gap are `critical` standard deviations to either side, which are those of the rows' gaps where these vary more
     than the probabilities say.
 
+    Predictions of a number don't say how much outcomes vary. The standard deviation is then that of the rows' own gaps,
+    sqrt(sum w^2 (y - p)^2) / sum w, and a draw takes each row, or cluster, a Poisson number of times, with a standard
+    deviation of its own: the bootstrap-t. Of 300 sets of 500 and as many of 5,000 right predictions, with segments of
+    50 rows at least, 3% to 6% had one found off at `level` 0.95 where errors were normal, exponential, lognormal or
+    Poisson, and 1% where both tails were heavy (Student's t of 3 degrees of freedom). Few clusters were not tried.
+
     References
     ----------
     Guy, Haimovich, Linder, Okati, Perini, Tax and Tygert (2025), *Measuring multi-calibration*, arXiv 2506.11251, for
     the error and its scale. Hebert-Johnson, Kim, Reingold and Rothblum (2018), *Multicalibration: calibration for the
     (computationally-identifiable) masses*, ICML. Westfall and Young (1993), *Resampling-based multiple testing*,
-    section 2.3, for p-values of a largest statistic.
+    section 2.3, for p-values of a largest statistic. Efron and Tibshirani (1993), *An introduction to the bootstrap*,
+    section 12.5.
 
     Examples
     --------
