@@ -32,7 +32,7 @@ from calibrant.numerics import expit, logit
 
 _TITLE = """Calibration by segments: held-out log loss, multicalibration error, harm and cost. Trees were chosen on half
 A; constants of auto, the first stage, on models of flights and TV16 too, which are of half B."""
-SIZES = {1_000: 1, 5_000: 1, 40_000: 1}
+SIZES = {1_000: 3, 5_000: 3, 40_000: 3}
 N_JUDGED = 10_000
 N_SIMULATED = 200
 NONE, AUTO, LIGHTGBM, MCGRAD, OURS = "none", "auto", "LightGBM", "MCGrad", "segments"

@@ -65,7 +65,11 @@ from calibrant.kernels.piecewise import (
     sample_quantiles as sample_quantiles,
 )
 from calibrant.kernels.relaxed_order import fit_relaxed as fit_relaxed, sum_pair_violations as sum_pair_violations
-from calibrant.kernels.segment_walks import DRAWS as DRAWS, widest_walks as widest_walks
+from calibrant.kernels.segment_walks import (
+    DRAWS as DRAWS,
+    taken_moments as taken_moments,
+    widest_walks as widest_walks,
+)
 from calibrant.kernels.softmax import multiply_rows as multiply_rows
 from calibrant.kernels.sorting import (
     NEAR as NEAR,

@@ -48,3 +48,24 @@ def widest_walks(
             s = sums[c, d]
             reach = max(high[c, d], s) - min(low[c, d], s)
             widest[d] = max(widest[d], reach * scale[c, d])
+
+
+@compiled
+def taken_moments(
+    codes: npt.NDArray[np.uint32], times: FloatArray, weight: FloatArray, step: FloatArray, out: FloatArray
+) -> None:
+    """Add the moments of steps that are taken `times` often, shape (n, DRAWS), to those of their segments.
+
+    `out` has shape (n_segments, 5, DRAWS): sums of weights, steps, squared steps, steps times weights and squared
+    weights. A step that is taken -1 times has the other sign.
+    """
+    for i in range(codes.size):
+        c, w, e = codes[i], weight[i], step[i]
+        for d in range(DRAWS):
+            t = times[i, d]
+            n = abs(t)
+            out[c, 0, d] += n * w
+            out[c, 1, d] += t * e
+            out[c, 2, d] += n * e * e
+            out[c, 3, d] += t * e * w
+            out[c, 4, d] += n * w * w

@@ -13,10 +13,6 @@ steps gives one draw of all statistics together, however much segments overlap.
   the steps of clusters are symmetric, else for many clusters (Cameron, Gelbach and Miller 2008, *Bootstrap-based
   improvements for inference with clustered errors*, Review of Economics and Statistics 90; the wild bootstrap that
   imposes the null). One cluster tells nothing: p is 1.
-* Predictions of a number say nothing of how much outcomes vary. Each step then has its own square as variance, and a
-  draw takes each row, or cluster, a Poisson number of times with mean 1. The largest statistic of such rows, their
-  walks centred and over their own standard deviation, is what chance makes of it: the bootstrap-t (Efron and
-  Tibshirani 1993, *An introduction to the bootstrap*, section 12.5). It knows of skewness, which random signs don't.
 
 Drawing ends early where the p-value is known to be large (Besag and Clifford 1991, *Sequential Monte Carlo p-values*,
 Biometrika 78).
@@ -24,13 +20,12 @@ Biometrika 78).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from calibrant import kernels
 from calibrant.dependence import Units
@@ -46,16 +41,6 @@ _ENOUGH = 50
 _FEW_SEGMENTS = 1 << 16
 #: Draws that differ from the statistic by rounding alone are as large as it.
 _ROUNDING = 1e-9
-#: What the range of a segment is multiplied by in a draw that took none of its rows: it is as large as any.
-_ALL_LEFT_OUT = 1e100
-
-
-class Draw(NamedTuple):
-    """Steps of rows as chance makes them, (n, DRAWS); and how often it took each row, by units, where it takes rows."""
-
-    steps: FloatArray
-    times: FloatArray | None = None
-    units: Units | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +48,7 @@ class Steps:
     """Rows in the order of their scores, with the step that each adds to the walks.
 
     `residual` is outcome less prediction, `tie` the number of each row's run of near-equal scores. `units` say which
-    rows are not independent; without any, they are.
+    rows are not independent; without any, they are. Predictions are probabilities; of numbers see `NumberSteps`.
     """
 
     score: FloatArray
@@ -72,82 +57,60 @@ class Steps:
     tie: IntArray
     features: Features
     units: tuple[Units, ...]
-    of_numbers: bool = False
 
     @classmethod
-    def of(cls, rows: Rows, features: Features) -> Steps:
+    def of(cls, rows: Rows, features: Features) -> Self:
         """Sort rows of one score."""
         order = np.argsort(rows.scores, kind="stable")
         rows = rows.take(order)
         columns = {name: feature.take(order) for name, feature in features.items()}
-        known = rows.scores, rows.residuals, rows.weights, _ties(rows.scores), columns, units_of(rows)
-        return cls(*known, of_numbers=rows.outcomes is not None)
+        return cls(rows.scores, rows.residuals, rows.weights, _ties(rows.scores), columns, units_of(rows))
 
     @cached_property
     def steps(self) -> FloatArray:
         """The step of each row."""
         return self.weight * self.residual
 
-    @cached_property
-    def variance(self) -> FloatArray:
-        """The variance of each step if the predictions are right."""
-        if self.of_numbers:
-            return np.asarray(self.steps**2)
-        return self.weight**2 * self.score * (1.0 - self.score)
+    def draws(self, rng: np.random.Generator) -> Iterator[list[FloatArray]]:
+        """Yield draws of what chance does, without end: (n, DRAWS) for each way in which rows depend.
 
-    def draws(self, rng: np.random.Generator) -> Iterator[list[Draw]]:
-        """Yield draws of the steps of calibrated rows, without end: one for each way in which rows depend."""
-        while self.of_numbers:
-            yield [self._taken(rng, units) for units in self.units or (None,)]
+        What the numbers mean `walks_of` says: here they are steps of calibrated rows.
+        """
+        shape = self.score.size, kernels.DRAWS
         if not self.units:
             p, w = self.score[:, None], self.weight[:, None]
             while True:
-                yield [Draw(w * ((rng.random((p.size, kernels.DRAWS)) < p) - p))]
+                yield [w * ((rng.random(shape) < p) - p)]
         while True:
-            signs = [rng.integers(0, 2, (units.n, kernels.DRAWS)) * 2.0 - 1.0 for units in self.units]
-            yield [Draw(of[units.code] * self._steps_of(units)) for of, units in zip(signs, self.units, strict=True)]
+            yield [
+                (rng.integers(0, 2, (units.n, kernels.DRAWS)) * 2.0 - 1.0)[units.code]
+                * (self.steps / np.sqrt(1.0 - units.lost))[:, None]
+                for units in self.units
+            ]
 
-    def _taken(self, rng: np.random.Generator, units: Units | None) -> Draw:
-        """Take each unit, or each row, a random number of times."""
-        n = self.score.size if units is None else units.n
-        times = rng.poisson(1.0, (n, kernels.DRAWS)).astype(np.float64)
-        of_rows = times if units is None else times[units.code]
-        return Draw((of_rows - 1.0) * self._steps_of(units), of_rows, units)
+    def walks_of(
+        self, drawn: FloatArray, way: int, family: int, codes: CodeArray, scale: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the steps of a draw in one way, and what ranges of the segments of one family are multiplied by.
 
-    def _steps_of(self, units: Units | None) -> FloatArray:
-        """Return the step of each row, shape (n, 1), with the variance that the ends of blocks lose."""
-        return np.asarray(self.steps / (1.0 if units is None else np.sqrt(1.0 - units.lost)))[:, None]
-
-    def scales(self, draw: Draw, codes: CodeArray, scale: FloatArray) -> FloatArray:
-        """Return what the ranges of the segments of a draw are multiplied by, shape (n_segments, DRAWS).
-
-        `scale` is that of the rows as they are, 0 for segments that are not looked at.
+        Ways and families are numbered. These have shapes (n, DRAWS) and (n_segments, DRAWS). `scale` is that of the
+        rows as they are, 0 for segments that are not looked at.
         """
-        if draw.times is None:
-            return np.repeat(scale[:, None], kernels.DRAWS, axis=1)
-        variance = self._variances(codes, scale.size, draw.times, () if draw.units is None else (draw.units,))
-        own = np.divide(1.0, np.sqrt(variance), out=np.full(variance.shape, _ALL_LEFT_OUT), where=variance > 0.0)
-        return np.asarray(np.where(scale[:, None] > 0.0, own, 0.0))
+        del way, family, codes
+        return drawn, np.repeat(scale[:, None], kernels.DRAWS, axis=1)
+
+    def variances(self, codes: CodeArray, n_segments: int) -> FloatArray:
+        """Return the variance of the end of the walk of each segment, if rows are independent."""
+        return np.asarray(np.bincount(codes, self.weight**2 * self.score * (1.0 - self.score), n_segments))
 
     def deviations(self, codes: CodeArray, n_segments: int) -> FloatArray:
         """Return the standard deviation that the end of the walk of each segment has if the predictions are right."""
-        once = np.ones((codes.size, 1))
-        return np.sqrt(self._variances(codes, n_segments, once, self.units)[:, 0])
-
-    def _variances(self, codes: CodeArray, n_segments: int, times: FloatArray, units: Iterable[Units]) -> FloatArray:
-        """Return the variance of the end of each segment's walk, with each row so many times, by column of `times`."""
-        found = _column_sums(codes, times * self.variance[:, None], n_segments)
-        for each in units:
-            segment, part = parts_of_groups(each, codes.astype(np.int64))
-            squares = np.bincount(part, self.steps) ** 2 / (1.0 - each.lost)
-            of_parts = times[np.unique(part, return_index=True)[1]]
-            found = np.maximum(found, _column_sums(segment, of_parts * squares[:, None], n_segments))
-        return found
-
-
-def _column_sums(codes: npt.NDArray[Any], values: FloatArray, n: int) -> FloatArray:
-    """Return the sums of the columns of values over the rows of each of n codes."""
-    return np.column_stack([np.bincount(codes, column, n) for column in values.T])
+        variance = self.variances(codes, n_segments)
+        for units in self.units:
+            segment, part = parts_of_groups(units, codes.astype(np.int64))
+            squares = np.bincount(part, self.steps) ** 2
+            variance = np.maximum(variance, np.bincount(segment, squares, n_segments) / (1.0 - units.lost))
+        return np.sqrt(variance)
 
 
 def _ties(scores: FloatArray) -> IntArray:
@@ -231,10 +194,10 @@ def draw_largest(
     found = np.empty(0)
     for ways in data.draws(rng):
         widest = np.zeros(kernels.DRAWS)
-        for family, scale in zip(segments.families, scales, strict=True):
+        for k, (family, scale) in enumerate(zip(segments.families, scales, strict=True)):
             codes = family.codes(data.score.size)
-            for draw in ways:
-                kernels.widest_walks(codes, data.tie, draw.steps, data.scales(draw, codes, scale), widest)
+            for way, drawn in enumerate(ways):
+                kernels.widest_walks(codes, data.tie, *data.walks_of(drawn, way, k, codes, scale), widest)
         found = np.append(found, widest)
         if found.size >= n_draws or np.count_nonzero(_reaches(found, reached)) >= _ENOUGH:
             break
