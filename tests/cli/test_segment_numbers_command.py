@@ -145,6 +145,13 @@ def test_evaluate_out_of_fold_and_audit_take_numbers(run: Run, claims: pa.Table)
     assert found["findings"][0]["p_value"] == wanted.findings[0].p_value
 
 
+def test_folds_of_few_clusters_are_as_many_as_it_says(run: Run, claims: pa.Table, folder: Path) -> None:
+    pq.write_table(claims.append_column("city", [np.arange(len(claims)) % 3]), folder / "cities.parquet")
+    said = run(f"segments fit cities.parquet --numbers {COLUMNS} --features age --cluster city -o c.json").output
+    assert "Out of fold (3 folds;" in said
+    assert persistence.load("c.json").provenance_.out_of_fold.n_folds == 3
+
+
 def test_mistakes_are_refused_with_their_fix(run: Run, claims: pa.Table, folder: Path) -> None:
     persistence.save(fitted_to(claims), "c.json")
     few = claims.slice(0, 11)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _FOLDS, _LEVEL = 5, 0.95
 _EVALUATE = "calibrant segments evaluate"
-_HOW = f"out of {_FOLDS} folds, each corrected by a fit to the others"
+_HOW = "out of {} folds, each corrected by a fit to the others"
 
 
 def fit(file: str, output: str, settings: SegmentSettings, seed: int, options: dict[str, Any]) -> None:
@@ -56,10 +56,11 @@ def fit(file: str, output: str, settings: SegmentSettings, seed: int, options: d
         with common.progress("Fitting"):
             single.fit_rows(found.rows)
         rows, read = [found.rows], found.describe()
-        after, lines = _out_of_fold(single, found.rows, seed), "No out-of-fold figures: there are too few rows."
+        after, n_folds = _out_of_fold(single, found.rows, seed)
+        lines = "No out-of-fold figures: there are too few rows."
         if after is not None:
-            change = Change(found, {BEFORE: found.rows.scores, AFTER: after}, _HOW)
-            lines, out_of_fold = _measured(change, settings, seed)
+            change = Change(found, {BEFORE: found.rows.scores, AFTER: after}, _HOW.format(n_folds))
+            lines, out_of_fold = _measured(change, n_folds, settings, seed)
     known = Provenance.of_batches(rows, source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(single, output, metadata={"label": options["label"]}, provenance=known)
     told = common.prose(f"{read}\n{_describe(single)}")
@@ -99,13 +100,12 @@ def _change_out_of_fold(seed: int, options: dict[str, Any]) -> Change:
     opened = Request(**{**with_label_end(options), "input": None}).open()
     opened.check_held("folds are corrected")
     found = opened.read_numbers()
-    after = _out_of_fold(single, found.rows, seed)
+    after, n_folds = _out_of_fold(single, found.rows, seed)
     if after is None:
         n, source = count(found.rows.n_rows, "row"), found.columns.source.name
-        raise InvalidInputError(
-            f"{n} of {source} are too few for {_FOLDS} folds. Pass {2 * single.least_rows} at least."
-        )
-    return Change(found, {BEFORE: found.rows.scores, AFTER: after}, _HOW)
+        least = 2 * single.least_rows
+        raise InvalidInputError(f"{n} of {source} are too few for {n_folds} folds. Pass {least} at least.")
+    return Change(found, {BEFORE: found.rows.scores, AFTER: after}, _HOW.format(n_folds))
 
 
 def _change_by(fitted: SegmentMeanCalibrator, options: dict[str, Any]) -> Change:
@@ -147,15 +147,18 @@ def _fit_large(calibrator: SegmentMeanCalibrator, opened: OpenedFile) -> Iterato
     return (batch.rows for batch in reader)
 
 
-def _out_of_fold(calibrator: SegmentMeanCalibrator, rows: Rows, seed: int) -> FloatArray | None:
-    """Return the predictions of each fold as a fit to the others corrects them; None where rows are too few for it."""
+def _out_of_fold(calibrator: SegmentMeanCalibrator, rows: Rows, seed: int) -> tuple[FloatArray | None, int]:
+    """Return the predictions of each fold as a fit to the others corrects them, and how many folds there are.
+
+    There are no predictions where rows are too few for a fit.
+    """
     import numpy as np
 
     from calibrant.calibrators import row_splits
 
     splits = row_splits(rows, _FOLDS, rng=seed)
     if min(int(split.fitted.sum()) for split in splits) < calibrator.least_rows:
-        return None
+        return None, len(splits)
     after = np.full(rows.n_rows, np.nan)
     with common.progress("Fitting without fold", f"of {len(splits)}") as on_fold:
         for k, split in enumerate(splits, start=1):
@@ -163,10 +166,10 @@ def _out_of_fold(calibrator: SegmentMeanCalibrator, rows: Rows, seed: int) -> Fl
                 on_fold(k)
             fitted = calibrator.fresh().fit_rows(rows.take(split.fitted))
             after[split.held_out] = fitted.apply(rows.take(split.held_out))
-    return after
+    return after, len(splits)
 
 
-def _measured(change: Change, settings: SegmentSettings, seed: int) -> tuple[str, OutOfFold]:
+def _measured(change: Change, n_folds: int, settings: SegmentSettings, seed: int) -> tuple[str, OutOfFold]:
     """Return lines that say what a correction changed out of fold, and the figures to keep."""
     from calibrant.provenance import OutOfFold
     from calibrant.segments import compare_numbers
@@ -174,8 +177,8 @@ def _measured(change: Change, settings: SegmentSettings, seed: int) -> tuple[str
     rows = change.found.rows
     compared = compare_numbers(rows, change.values[AFTER], level=_LEVEL, evaluated_on=change.how)
     scores = {BEFORE: compared.before, AFTER: compared.after}
-    found = OutOfFold.of(_FOLDS, _LEVEL, scores, list(compared.after))
-    title = f"Out of fold ({_FOLDS} folds; each row corrected by a fit that has not seen it):"
+    found = OutOfFold.of(n_folds, _LEVEL, scores, list(compared.after))
+    title = f"Out of fold ({n_folds} folds; each row corrected by a fit that has not seen it):"
     segments = audit_lines(audits_of(change.values, rows, settings, seed), see=f"{_EVALUATE} --numbers --json")
     return f"{title}\n{as_table(compared)}\n{common.prose(compared.verdict)}\n\n{segments}", found
 
