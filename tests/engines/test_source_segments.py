@@ -120,7 +120,7 @@ def test_of_many_rows_the_first_fold_says_how_many_rounds(monkeypatch: pytest.Mo
 
     table = rows_of()
     usual = in_memory(table)
-    monkeypatch.setattr(choice, "_MANY_ROWS", 1_000)
+    monkeypatch.setattr(choice, "_VERY_MANY_ROWS", 1_000)
     found = in_memory(table)
     of_first = min(found.report_.tried, key=lambda tried: tried.loss)
     assert found.report_.n_rounds == round(1.25 * of_first.n_rounds)  # of the fit to all rows
