@@ -128,6 +128,23 @@ def test_of_many_rows_the_first_fold_says_how_many_rounds(monkeypatch: pytest.Mo
     assert found.report_.chosen == "segments"
 
 
+def test_of_many_rows_three_folds_are_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from calibrant.segments import choice
+
+    table = rows_of()
+    usual = in_memory(table)
+    assert (usual.report_.decision.n_folds, usual.report_.decision.n_rows) == (5, len(table))
+    monkeypatch.setattr(choice, "_FEWER_FOLDS_FROM", len(table))
+    found = in_memory(table)
+    assert found.report_.decision.n_folds == 3
+    assert found.report_.decision.n_rows == pytest.approx(0.6 * len(table), abs=3)
+    assert found.report_.tried == usual.report_.tried  # on the first fold
+    assert found.report_.chosen == "segments"
+    score = {"features": {name: table[name] for name in FEATURES}}
+    first, second = (np.asarray(each.predict_proba(table["p"], **score)) for each in (found, usual))
+    assert np.abs(first - second).mean() < 0.01
+
+
 # --- applying and measuring ------------------------------------------------------------------------------------------
 
 

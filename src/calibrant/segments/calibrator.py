@@ -64,7 +64,7 @@ class SegmentCalibrator(TreesOnFeatures, MapFitted):
         What `y` is: classes, or soft labels in [0, 1], the share of each row that is of the positive class, for scores
         of two classes.
     cv : int
-        Number of folds, at least 2.
+        Number of folds, at least 2. Of 20,000 rows and more three of them are held out, each from all other rows.
     seed : int
         Seed of the folds.
 
