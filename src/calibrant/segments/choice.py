@@ -28,9 +28,9 @@ from calibrant.segments.boosting import Boosting, BoostingRows, Size, Task
 SIZES = tuple(Size(leaves, rate=0.15, least_rows=20, pull=20.0) for leaves in (4, 8, 16, 32))
 #: Rounds at most, and rounds without a smaller loss after which growing ends.
 MOST_ROUNDS, PATIENCE = 500, 10
-#: Rows from which three folds are held out. On the table of half A that has so many, with 34,000, three in place of five
+#: Rows from which three folds are held out. On the one table of half A that has so many, 34,000, three in place of five
 #: take a fifth less time, and the log loss of six fits differs by 3e-5 (standard error 3e-5); with two by 1.6e-4. On
-#: others, with 10,000 to 15,000, three would cost 2e-4.
+#: others, of 10,000 to 20,000, three would cost 2e-4.
 _FEWER_FOLDS_FROM = 20_000
 #: Rows from which the first fold says how many rounds there are: trees of all folds at once take more than the rows do.
 _VERY_MANY_ROWS = 500_000
