@@ -100,7 +100,7 @@ def _by_power(value: float, *, sign: bool = False) -> str:
 def deviations(sigma: float) -> str:
     """Write an error in standard deviations, which is infinite where nothing could vary and something did."""
     if math.isinf(sigma):
-        return "infinitely many standard deviations, as probabilities of 0 or 1 failed"
+        return "infinitely many standard deviations, as nothing there could vary"
     return f"{sigma:.3g} standard deviations"
 
 

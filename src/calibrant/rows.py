@@ -44,6 +44,8 @@ from calibrant.validation import (
 )
 
 _BINARY = np.array([False, True])
+#: Between these are the largest errors of predictions of a number: sums of their squares are numbers.
+_LEAST_ERROR, _LARGEST_ERROR = 1e-140, 1e140
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -348,7 +350,20 @@ def read_number_rows(predictions: ArrayLike, y: ArrayLike, *, names: tuple[str, 
     values, outcomes = as_column(predictions, names[0]).values, as_column(y, names[1]).values
     check_same_length(values.size, outcomes.size, *names[:2])
     no_classes = np.zeros(values.size, dtype=np.bool_)
-    return read_rows(values, no_classes, names=names, input="score", classes=_BINARY, outcomes=outcomes, **what)
+    rows = read_rows(values, no_classes, names=names, input="score", classes=_BINARY, outcomes=outcomes, **what)
+    check_squares(rows, *names[:2])
+    return rows
+
+
+def check_squares(rows: Rows, predictions: str, outcomes: str) -> None:
+    """Refuse predictions of a number whose squared errors are beyond what numbers can be."""
+    with np.errstate(over="ignore"):
+        most = float(np.abs(rows.residuals).max(initial=0.0))
+    if most != 0.0 and not _LEAST_ERROR <= most <= _LARGEST_ERROR:
+        raise InvalidInputError(
+            f"{outcomes} and {predictions} differ by up to {most:.3g}, of which squares are no numbers. Give both in "
+            "units that are nearer to their size."
+        )
 
 
 def as_column(values: ArrayLike, name: str) -> Scores:

@@ -28,9 +28,13 @@ NOISE = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_each_segment_has_the_figures_that_its_rows_give(weighted):
-    rng, p, features = draw(900)
-    y = p + rng.normal(0.0, 30.0, 900) * (1.0 + features["old"])
-    w = rng.integers(1, 4, 900).astype(float) if weighted else np.ones(900)
+    rng, p, features = draw(1_100)
+    y = p + rng.normal(0.0, 30.0, 1_100) * (1.0 + features["old"])
+    w = rng.integers(1, 4, 1_100).astype(float) if weighted else np.ones(1_100)
+    least = np.empty(1_100)
+    for half in np.array_split(np.argsort(p), 2):  # ranges of 500 rows at least
+        mean = np.average((y - p)[half], weights=w[half])
+        least[half] = w[half] ** 2 * np.average(((y - p)[half] - mean) ** 2, weights=w[half])
     found = audit(y, p, features=features, target="number", sample_weight=w, n_draws=19)
     assert found.target == "number"
     assert len(found.findings) > 20
@@ -41,7 +45,8 @@ def test_each_segment_has_the_figures_that_its_rows_give(weighted):
         walk = np.concatenate(([0.0], np.cumsum(steps)))
         assert one.n == rows.sum()
         about = steps - w[rows][order] * steps.sum() / w[rows].sum()
-        assert one.sigma == pytest.approx(np.ptp(walk) / np.sqrt((about**2).sum()))
+        variance = max((about**2).sum(), least[rows].sum())
+        assert one.sigma == pytest.approx(np.ptp(walk) / np.sqrt(variance))
         assert one.error == pytest.approx(np.ptp(walk) / w[rows].sum())
         assert one.gap == pytest.approx(np.average((p - y)[rows], weights=w[rows]))
         assert one.predicted - one.observed == pytest.approx(one.gap)
@@ -60,6 +65,24 @@ def test_right_predictions_are_rarely_found_off(kind):
 
 
 @pytest.mark.slow
+def test_segments_without_a_rare_event_are_not_taken_for_certain():
+    n_off, n_runs = 0, 60
+    for seed in range(n_runs):
+        rng = np.random.default_rng(seed)
+        features = {"place": rng.integers(0, 40, 4_000)}
+        p = rng.uniform(0.01, 0.03, 4_000)  # of 100 rows of a place 2 claims, in every seventh none
+        y = (rng.random(4_000) < p) * rng.exponential(size=4_000)
+        n_off += bool(audit(y, p, features=features, target="number", level=0.8, n_draws=99, rng=seed).off)
+    assert n_off <= binom.ppf(0.999, n_runs, 0.2)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_row_and_two_tell_nothing(n):
+    found = audit(np.ones(n), np.zeros(n), features={"a": np.zeros(n)}, target="number", n_draws=199)
+    assert not found.off
+    assert found.findings[0].p_value > 0.3
+
+
 def test_clusters_that_share_an_error_are_no_evidence():
     n_alone, n_off, n_runs = 0, 0, 60
     for seed in range(n_runs):
@@ -149,6 +172,8 @@ def test_predictions_that_are_never_off_and_one_row_that_is_are_told_apart():
         ({"y_prob": [1.0, np.inf, *range(58)]}, "y_prob row 1: inf is not finite"),
         ({"y_true": list(range(59))}, "y_prob has 60 rows"),
         ({"y_prob": np.ones((60, 2))}, "y_prob has shape (60, 2)"),
+        ({"y_true": 1e200 * np.arange(60.0)}, "y_true and y_prob differ by up to 5.9e+201, of which squares are no"),
+        ({"y_true": np.zeros(60), "y_prob": np.full(60, 1e-180)}, "differ by up to 1e-180, of which squares are no"),
     ],
 )
 def test_what_cannot_be_used_is_refused(change, said):

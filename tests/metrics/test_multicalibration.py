@@ -115,7 +115,7 @@ def test_what_had_probability_zero_and_happened_is_infinitely_far_off():
     assert found.findings[0].sigma == math.inf
     assert found.findings[0].p_value == 1 / 500
     assert found.findings[0].to_dict()["sigma"] is None
-    in_words = "nfinitely many standard deviations, as probabilities of 0 or 1 failed"
+    in_words = "nfinitely many standard deviations, as nothing there could vary"
     assert f"i{in_words}, p 0.0020)" in found.verdict
     assert multicalibration_error(y, p, features={"side": side}).words.startswith(f"I{in_words} (p 0.0020), 0.5000 in ")
     y[:60] = 0

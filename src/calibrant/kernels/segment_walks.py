@@ -47,7 +47,8 @@ def widest_walks(
         for d in range(DRAWS):
             s = sums[c, d]
             reach = max(high[c, d], s) - min(low[c, d], s)
-            widest[d] = max(widest[d], reach * scale[c, d])
+            if reach > 0.0:  # a scale may be infinite
+                widest[d] = max(widest[d], reach * scale[c, d])
 
 
 @compiled

@@ -42,8 +42,8 @@ class Finding(Readable):
     n_eff : float
         Number of independent rows of equal weight that say as much.
     sigma : float
-        The cumulative calibration error in standard deviations, by which segments are ranked; infinite where what had
-        probability 0 happened and nothing else could vary.
+        The cumulative calibration error in standard deviations, by which segments are ranked; infinite where
+        something was off and nothing could vary.
     error : float
         The cumulative calibration error in units of probability, or of the outcome: the gap, summed over the rows in
         the worst range of scores, over all rows of the segment.
@@ -100,7 +100,7 @@ class Finding(Readable):
     @property
     def at_scores(self) -> str:
         """The worst range of scores in words."""
-        return " to ".join(f"{end:.3g}" if abs(end) < 1_000.0 else f"{end:,.0f}" for end in self.scores)
+        return " to ".join(f"{end:,.0f}" if 1e3 <= abs(end) < 1e12 else f"{end:.3g}" for end in self.scores)
 
     def row(self) -> dict[str, Any]:
         """Return the figures with plain names, as a row of a table."""
@@ -336,7 +336,8 @@ def audit_rows(
     walks = [walk(data, family.codes(rows.n_rows), family.n_segments) for family in segments.families]
     scales, sigmas = [], []
     for of, kept in zip(walks, segments.is_kept, strict=True):
-        scales.append(np.divide(1.0, of.deviation, out=np.zeros(kept.size), where=kept & (of.deviation > 0.0)))
+        scale = np.divide(1.0, of.deviation, out=np.full(kept.size, data.unmoved), where=of.deviation > 0.0)
+        scales.append(np.where(kept, scale, 0.0))
         sigmas.append(of.sigma[kept])
     sigma = np.concatenate(sigmas)
     drawn = draw_largest(data, segments, scales, reached=sigma.max(), n_draws=n_draws, rng=generator)
@@ -389,7 +390,8 @@ def _findings(
         np.divide(variance, by_model, out=effect, where=by_model > 0.0)
     # sum of w^2 (r + gap)^2: the steps about their own mean
     seen = sums(data.steps**2) + 2.0 * gap * sums(data.weight * data.steps) + gap**2 * squared
-    half = critical * np.sqrt(np.maximum(variance, seen)) / total
+    spread = np.sqrt(np.maximum(variance, seen)) / total
+    half = critical * spread if np.isfinite(critical) else np.full(kept.size, np.inf)
     columns = {
         "n": n,
         "n_eff": total**2 / squared / effect,

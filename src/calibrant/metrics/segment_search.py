@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +50,9 @@ class Steps:
     `residual` is outcome less prediction, `tie` the number of each row's run of near-equal scores. `units` say which
     rows are not independent; without any, they are. Predictions are probabilities; of numbers see `NumberSteps`.
     """
+
+    #: What ranges of segments are multiplied by that can't vary, in draws: they stay as they are.
+    unmoved: ClassVar[float] = 0.0
 
     score: FloatArray
     residual: FloatArray

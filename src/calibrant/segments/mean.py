@@ -14,7 +14,7 @@ from calibrant.errors import InvalidInputError, InvalidScoreError, ShapeError
 from calibrant.numerics import LARGEST, LEAST, FloatArray
 from calibrant.phrases import count, listed
 from calibrant.row_stream import RowStream
-from calibrant.rows import Rows, as_column, read_number_rows
+from calibrant.rows import Rows, as_column, check_squares, read_number_rows
 from calibrant.segments.encoded import EncodedRows
 from calibrant.segments.streaming import encode_stream
 from calibrant.segments.trees import TREE_SETTINGS, Names, TreesOnFeatures, decode_tree_settings
@@ -150,6 +150,7 @@ class SegmentMeanCalibrator(TreesOnFeatures, Applicable):
         """Fit to rows with features and outcomes that are read in two passes: the fit in memory."""
         encoded = encode_stream(stream)
         self._check_number(encoded.rows.n_rows, stream.labels)
+        check_squares(encoded.rows, "predictions", stream.labels)
         return self._fit_encoded(encoded)
 
     def _check_number(self, n_rows: int, name: str) -> None:
