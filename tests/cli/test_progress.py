@@ -79,7 +79,9 @@ def test_a_first_run_says_on_a_terminal_that_it_compiles(tmp_path: Path) -> None
     rng = np.random.default_rng(0)
     p = rng.random(100_000)  # which are too many for Python's loops
     parquet.write_table(pa.table({"y": rng.random(p.size) < p, "p": p}), tmp_path / "many.parquet")
-    command = [sys.executable, "-m", "calibrant", "compare", str(tmp_path / "many.parquet")]
+    soon = "from calibrant.kernels.compiling_note import note; note.seconds_left = 0.05; "  # on the fastest machine too
+    call = f"{soon}from calibrant.cli import main; main()"
+    command = [sys.executable, "-c", call, "compare", str(tmp_path / "many.parquet")]
     few, many = ([*command, "--methods", methods] for methods in ("venn_abers", "venn_abers,spline,mimic"))
     (tmp_path / "cache").mkdir()
     kept = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
@@ -108,6 +110,22 @@ def test_it_is_said_after_a_second_of_compiling_and_once(monkeypatch: pytest.Mon
             machine.compile()
     assert said == [True]
     assert not compiling_note.is_watched()
+
+
+def test_it_is_said_where_patience_ends_before_it_shows_that_a_loop_is_not_on_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[bool] = []
+    monkeypatch.setattr(compiling_note, "note", compiling_note.Note())
+    compiling_note.note.seconds_left = 0.0
+    compiling_note.tell_of_compiling(said.append)
+    machine = Compiling(0.1)
+    misses, machine.stats.cache_misses = machine.stats.cache_misses, {}
+    with compiling_note.watched(machine):
+        time.sleep(0.1)
+        machine.stats.cache_misses = misses
+        machine.compile()
+    assert said == [True]
 
 
 def test_a_loop_that_runs_for_long_is_not_said_to_be_compiling(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,14 +21,20 @@ class Note:
     def __init__(self) -> None:
         self.listener: Callable[[bool], None] | None = None
         self.seconds_left = _PATIENCE_S
+        self._lock = threading.Lock()  # a timer asks from a thread of its own
 
     def say(self, machine: Any) -> None:
-        """Say it, unless the loop has been compiled, is read from disk, or it was said before."""
+        """Say it, unless the loop has been compiled or is read from disk, which shows when it has been looked for."""
         is_read = bool(machine.stats.cache_path) and not machine.stats.cache_misses
-        if machine.signatures or is_read or self.listener is None:
-            return
-        tell, self.listener = self.listener, None
-        tell(bool(machine.stats.cache_path))
+        if not (machine.signatures or is_read):
+            self.tell(machine)
+
+    def tell(self, machine: Any) -> None:
+        """Say it, unless it was said before."""
+        with self._lock:
+            tell, self.listener = self.listener, None
+        if tell is not None:
+            tell(bool(machine.stats.cache_path))
 
 
 #: The one of this process.
@@ -62,3 +68,5 @@ def watched(machine: Any) -> Iterator[None]:
         if machine.stats.cache_misses or not machine.stats.cache_path:
             took = (machine.get_metadata(each).get("timers", {}) for each in machine.signatures)
             note.seconds_left -= sum(timers.get("compiler_lock", 0.0) for timers in took)
+            if note.seconds_left <= 0.0:  # the timer may have asked too early
+                note.tell(machine)
