@@ -303,7 +303,7 @@ def hint_of(rows: Rows, order: IntArray | None = None) -> str:
     if rows.n_rows > _MOST_LOOKED_AT:
         rows = rows.take(np.arange(_MOST_LOOKED_AT))
     column = rows.one_column()
-    return dependence_hint(column.positive - column.scores, scores=column.scores, weight=column.weight)
+    return dependence_hint(column.residuals, scores=column.scores, weight=column.weight)
 
 
 def as_independent(rows: Rows) -> Rows:

@@ -128,7 +128,7 @@ class Rows:
 
     @property
     def residuals(self) -> FloatArray:
-        """What came less the score of each row, shape (n,): an outcome, or 1 where it is positive and 0 where not."""
+        """Outcome less score of each row, shape (n,); the outcome of a positive row is 1, of a negative one 0."""
         return (self.positive if self.outcomes is None else self.outcomes) - self.scores
 
     @property
@@ -346,7 +346,7 @@ def read_rows(
 
 
 def read_number_rows(predictions: ArrayLike, y: ArrayLike, *, names: tuple[str, ...], **what: Any) -> Rows:
-    """Check predictions of a number and what came, and what else describes the rows; `what` is as in `read_rows`."""
+    """Check predictions of a number, the outcomes `y`, and what else describes the rows: `what`, as in `read_rows`."""
     values, outcomes = as_column(predictions, names[0]).values, as_column(y, names[1]).values
     check_same_length(values.size, outcomes.size, *names[:2])
     no_classes = np.zeros(values.size, dtype=np.bool_)
@@ -356,7 +356,7 @@ def read_number_rows(predictions: ArrayLike, y: ArrayLike, *, names: tuple[str, 
 
 
 def check_squares(rows: Rows, predictions: str, outcomes: str) -> None:
-    """Refuse predictions of a number whose squared errors are beyond what numbers can be."""
+    """Refuse predictions of a number where the square of an error overflows, or those of all errors vanish."""
     with np.errstate(over="ignore"):
         most = float(np.abs(rows.residuals).max(initial=0.0))
     if most != 0.0 and not _LEAST_ERROR <= most <= _LARGEST_ERROR:

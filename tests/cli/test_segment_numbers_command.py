@@ -100,6 +100,7 @@ def test_a_file_beyond_memory_is_fitted_in_passes_to_the_same_document(
     result = run(f"{command} c.json")
     assert (held.exit_code, result.exit_code) == (0, 0), held.output + result.output
     assert "No out-of-fold figures of so many rows." in result.output
+    assert "label 'cost', score 'guess', weight 'w'; predictions of a number\n" in result.output
     assert same(persistence.read_document("c.json"), persistence.read_document("held.json"))
     assert same(
         persistence.read_document("c.json"),

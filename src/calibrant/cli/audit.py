@@ -52,7 +52,8 @@ def command(
     them. The error of a segment is the largest sum of gaps between outcome and probability over any range of scores,
     in standard deviations; p-values are right for the search over all segments at once.
 
-    With --numbers labels are numbers, and scores predictions of them: the gaps are those between number and prediction.
+    With --numbers labels are numbers, and scores predictions of them: the gaps are those between number and prediction,
+    and p-values are too small where a handful of events make up the numbers.
 
     --cluster, or --time and --label-end, say that rows are not independent: they then tell less.
     """

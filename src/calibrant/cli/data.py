@@ -303,17 +303,20 @@ class OpenedFile:
         from calibrant.rows import read_number_rows
         from calibrant.validation import NUMPY
 
-        of = self.request
-        if len(self.score) > 1:
-            raise ShapeError(f"--score names {quoted(self.score)} as one prediction. Name one column.")
+        of, columns = self.request, self.number_columns()
         table, where = self._checked(None, numbers=(of.label,))
         (name,) = self.score
         names = called(name, where), called(of.label, where), called(of.weight or "", where)
         rows = read_number_rows(
             table.column(name), table.column(of.label), names=names, where=where, **self._beside(table)
         )
-        columns = FileColumns(of, self.source, self.score, self.groups, [], None, "predictions of a number")
         return FileRows(columns, replace(rows, container=NUMPY), table.num_rows)
+
+    def number_columns(self) -> FileColumns:
+        """Return the columns of predictions of a number, which has no classes."""
+        if len(self.score) > 1:
+            raise ShapeError(f"--score names {quoted(self.score)} as one prediction. Name one column.")
+        return FileColumns(self.request, self.source, self.score, self.groups, [], None, "predictions of a number")
 
     def _checked(
         self, table: pa.Table | None, *, are_all: bool = True, numbers: tuple[str, ...] = ()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli import common
 from calibrant.cli.evaluate import as_model_table
-from calibrant.phrases import bracketed, count, figure, p_value, percent_level
+from calibrant.cli.option_texts import split_list
+from calibrant.phrases import bracketed, count, figure, listed, p_value, percent_level
 
 if TYPE_CHECKING:
     from calibrant.cli.data import FileRows
@@ -126,3 +127,15 @@ def with_features_of(fitted: SegmentCalibrator | SegmentMeanCalibrator, options:
         return options
     categorical = [column.name for column in fitted.columns_ if column.kind == "category"]
     return {**options, "features": tuple(column.name for column in fitted.columns_), "categorical": tuple(categorical)}
+
+
+def named_categories(options: Mapping[str, Any]) -> list[str] | None:
+    """Return the columns that --categorical names, if any."""
+    return [name for text in options["categorical"] for name in split_list(text)] or None
+
+
+def fitted_in_words(fitted: SegmentCalibrator | SegmentMeanCalibrator, what: str) -> str:
+    """Say what was fitted, to which features, and which of them it needs."""
+    features = listed([f"{column.name} ({column.in_words()})" for column in fitted.columns_])
+    needed = listed(fitted.feature_names) or "none"
+    return f"Fitted {what}; features: {features}. Needed from now on: {needed}."

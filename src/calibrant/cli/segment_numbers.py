@@ -11,7 +11,7 @@ import click
 
 from calibrant.cli import common
 from calibrant.cli.data import OpenedFile, Request, read_counted
-from calibrant.cli.option_texts import check_output, split_list, with_label_end
+from calibrant.cli.option_texts import check_output, with_label_end
 from calibrant.cli.segment_changes import (
     AFTER,
     BEFORE,
@@ -20,11 +20,13 @@ from calibrant.cli.segment_changes import (
     as_table,
     audit_lines,
     audits_of,
+    fitted_in_words,
+    named_categories,
     with_features_of,
 )
 from calibrant.cli.table_options import check_of_numbers
 from calibrant.errors import InvalidInputError
-from calibrant.phrases import count, listed
+from calibrant.phrases import count
 
 if TYPE_CHECKING:
     from calibrant.metrics import SegmentSettings
@@ -50,7 +52,8 @@ def fit(file: str, output: str, settings: SegmentSettings, seed: int, options: d
     out_of_fold: OutOfFold | None = None
     lines = "No out-of-fold figures of so many rows."
     if opened.is_large:
-        rows, read = _fit_large(single, opened), opened.source.name
+        rows = _fit_large(single, opened)
+        read = opened.number_columns().describe(single.n_rows_)
     else:
         found = opened.read_numbers()
         with common.progress("Fitting"):
@@ -63,7 +66,8 @@ def fit(file: str, output: str, settings: SegmentSettings, seed: int, options: d
             lines, out_of_fold = _measured(change, n_folds, settings, seed)
     known = Provenance.of_batches(rows, source=common.source_name(file), out_of_fold=out_of_fold)
     persistence.save(single, output, metadata={"label": options["label"]}, provenance=known)
-    told = common.prose(f"{read}\n{_describe(single)}")
+    what = f"a line and segments on {count(single.n_rows_, 'row')}"
+    told = common.prose(f"{read}\n{fitted_in_words(single, what)}")
     common.echo(f"{told}\n\n{single.report_}\n\n{lines}\n\nSaved {output}")
     suffix, named, score = Path(opened.source.name).suffix or ".csv", shlex.quote(output), shlex.quote(opened.score[0])
     label = shlex.quote(options["label"])
@@ -128,8 +132,7 @@ def _new_calibrator(seed: int, options: Mapping[str, Any]) -> SegmentMeanCalibra
 
     is_said = click.get_current_context().get_parameter_source("method") is click.core.ParameterSource.COMMANDLINE
     check_of_numbers({**options, "method": True if is_said else None}, "method", "input", "classes")
-    categorical = [name for text in options["categorical"] for name in split_list(text)]
-    single = SegmentMeanCalibrator(categorical=categorical or None, seed=seed)
+    single = SegmentMeanCalibrator(categorical=named_categories(options), seed=seed)
     single.check_params()
     return single
 
@@ -140,7 +143,7 @@ def _fit_large(calibrator: SegmentMeanCalibrator, opened: OpenedFile) -> Iterato
 
     of = opened.request
     names: dict[str, Any] = {"score": opened.score, "label": of.label, "weight": of.weight}
-    shared: dict[str, Any] = {"cluster": of.cluster, "time": of.time, "label_end": of.label_end}
+    shared: dict[str, Any] = opened.number_columns().dependence()
     with common.progress("Fitting"):
         engines.fit(calibrator, opened.source, features=opened.features, **names, **shared)
     reader = engines.RowReader(opened.source, input="score", label_is_number=True, **names)
@@ -181,11 +184,3 @@ def _measured(change: Change, n_folds: int, settings: SegmentSettings, seed: int
     title = f"Out of fold ({n_folds} folds; each row corrected by a fit that has not seen it):"
     segments = audit_lines(audits_of(change.values, rows, settings, seed), see=f"{_EVALUATE} --numbers --json")
     return f"{title}\n{as_table(compared)}\n{common.prose(compared.verdict)}\n\n{segments}", found
-
-
-def _describe(fitted: SegmentMeanCalibrator) -> str:
-    """Say what was fitted to what."""
-    return (
-        f"Fitted a line and segments on {count(fitted.n_rows_, 'row')}; features: {fitted.columns_in_words()}. "
-        f"Needed from now on: {listed(fitted.feature_names) or 'none'}."
-    )

@@ -14,7 +14,7 @@ from calibrant.cli import choices, common, segment_numbers
 from calibrant.cli.completing import Names
 from calibrant.cli.data import OpenedFile, Request
 from calibrant.cli.fit import fit_large, new_calibrator, out_of_fold_values, table_of_values
-from calibrant.cli.option_texts import check_output, check_suffix, split_list, with_label_end
+from calibrant.cli.option_texts import check_output, check_suffix, with_label_end
 from calibrant.cli.report import report_on, scores_before
 from calibrant.cli.segment_changes import (
     AFTER,
@@ -24,6 +24,8 @@ from calibrant.cli.segment_changes import (
     as_table,
     audit_lines,
     audits_of,
+    fitted_in_words,
+    named_categories,
     with_features_of,
 )
 from calibrant.cli.table_options import NUMBERS, data_options, segment_options
@@ -160,8 +162,7 @@ def new_segments(method: str, input: str | None, seed: int, options: Mapping[str
 
     made = new_calibrator(method, {} if input is None else {"input": input})
     base: str | Calibrator = method if input is None else made
-    categorical = [name for text in options["categorical"] for name in split_list(text)]
-    single = SegmentCalibrator(base, categorical=categorical or None, seed=seed)
+    single = SegmentCalibrator(base, categorical=named_categories(options), seed=seed)
     single.check_params()
     return single
 
@@ -170,13 +171,8 @@ def describe(fitted: SegmentCalibrator) -> str:
     """Say what was fitted to what."""
     from calibrant.calibrators import make_calibrator
 
-    features = listed([f"{column.name} ({column.in_words()})" for column in fitted.columns_])
-    needed = listed(fitted.feature_names) or "none"
     what = f"{count(fitted.n_rows_, 'row')} of classes {listed(fitted.classes_.tolist())}"
-    return (
-        f"Fitted {make_calibrator(fitted.calibrator).name} and segments on {what}; features: {features}. "
-        f"Needed from now on: {needed}."
-    )
+    return fitted_in_words(fitted, f"{make_calibrator(fitted.calibrator).name} and segments on {what}")
 
 
 @command.command(
@@ -185,6 +181,7 @@ def describe(fitted: SegmentCalibrator) -> str:
     examples=[
         "calibrant segments evaluate scores.parquet --label y --score p --features age,region,sex",
         "calibrant segments evaluate new.parquet --calibrator calibrator.json --json",
+        "calibrant segments evaluate claims.csv --numbers --label cost --score predicted --features age,region",
     ],
 )
 @data_options("calibrator", "input", "dependence", "missing")
@@ -204,7 +201,7 @@ def evaluate_command(
     are then those that it was fitted to, if none are named, or others.
 
     The error of a segment is the largest sum of gaps between outcome and probability over a range of scores, in
-    standard deviations; the p-value of the worst one is right for the search over all of them.
+    standard deviations; the p-value of the worst one takes the search over all of them into account.
 
     With --numbers, or a --calibrator of numbers, labels are numbers and scores predictions of them: these are measured
     by their squared errors, and segments by the gaps between number and prediction.

@@ -16,7 +16,7 @@ from calibrant.rows import Rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberComparison:
-    """Scores before and after, and of the mean squared error what came after less what was before, row by row."""
+    """Scores before and after a correction, and how the mean squared error changes: after less before, paired."""
 
     before: Mapping[str, Score]
     after: Mapping[str, Score]
@@ -46,7 +46,7 @@ class NumberComparison:
 
 
 def compare_numbers(rows: Rows, after: FloatArray, *, level: float, evaluated_on: str) -> NumberComparison:
-    """Measure the predictions of checked rows with outcomes, and those that came of them."""
+    """Measure predictions, the scores of checked rows with outcomes, and what a correction made of them: `after`."""
     corrected = rows.with_scores(after, input="score")
     known: dict[str, Any] = {"level": level, "n": rows.n_rows, "n_eff": kish_size(rows.weights)}
     known["evaluated_on"] = evaluated_on
